@@ -2,11 +2,13 @@ module plasmacloud.io/plasmacloud/distro/v1.36
 
 go 1.26.0
 
+godebug default=go1.26
+
 require (
 	github.com/spf13/cobra v1.10.2
 	k8s.io/client-go v0.36.3
 	k8s.io/component-base v0.36.3
-	k8s.io/kubectl v0.0.0
+	k8s.io/kubectl v0.36.3
 	k8s.io/kubernetes v1.36.3
 )
 

@@ -1,0 +1,39 @@
+// Package command is the command line of the distribution builder, cmd/distro: one file a verb. Data goes to standard
+// output, progress to standard error.
+package command
+
+import (
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+)
+
+// options are the flags that every verb shares.
+type options struct {
+	source string
+	output string
+}
+
+func (o *options) distroDir() string { return filepath.Join(o.source, "distro") }
+
+func (o *options) releaseDir() string {
+	if o.output != "" {
+		return o.output
+	}
+	return filepath.Join(o.source, "_output", "release")
+}
+
+// New returns the command with all its verbs.
+func New() *cobra.Command {
+	o := new(options)
+	root := &cobra.Command{
+		Use:           "distro",
+		Short:         "Build the Kubernetes distribution from source",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.PersistentFlags().StringVar(&o.source, "source", ".", "clone of the repository to build from")
+	root.PersistentFlags().StringVar(&o.output, "output", "", "release directory (default <source>/_output/release)")
+	root.AddCommand(newAdd(o), newList(o))
+	return root
+}

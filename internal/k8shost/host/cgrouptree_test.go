@@ -130,6 +130,29 @@ func TestCgroupNamesStayBelowTheRoot(t *testing.T) {
 	}
 }
 
+// restoreHandedDown takes back, after the test, the controllers that it handed down.
+func restoreHandedDown(t *testing.T, path string) {
+	t.Helper()
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		after, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range strings.Fields(string(after)) {
+			if slices.Contains(strings.Fields(string(before)), name) {
+				continue
+			}
+			if err := os.WriteFile(path, []byte("-"+name), 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 // In a container with cgroup v2 and no systemd everything runs in the topmost cgroup that
 // is seen, which the kernel then does not let hand out controllers.
 func TestEnsureOnV2MovesProcessesOutOfTheWay(t *testing.T) {
@@ -139,6 +162,7 @@ func TestEnsureOnV2MovesProcessesOutOfTheWay(t *testing.T) {
 		t.Fatal("this host has no cgroup v2 hierarchy, not even beside v1")
 	}
 	unified := live.Hierarchies[i]
+	restoreHandedDown(t, filepath.Join(unified.Mount, "cgroup.subtree_control"))
 	outer := host.Cgroup{Mode: host.CgroupV2, Hierarchies: []host.Hierarchy{unified}}
 	name := cgroupName(t, outer)
 	if err := outer.Ensure(name); err != nil {

@@ -198,13 +198,30 @@ func TestUnreadableHostIsAnError(t *testing.T) {
 	}
 }
 
-func TestThisHostInLittleTimeAndWithoutTraces(t *testing.T) {
-	dataDir := filepath.Join(t.TempDir(), "not", "there", "yet")
-	before, err := os.ReadFile("/proc/self/mountinfo")
+// traces is what trials might change: the mounts, and the namespaces that others see this
+// process in, which are those of its main thread.
+func traces(t *testing.T) string {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		t.Fatal(err)
 	}
+	text := string(mounts)
+	for _, kind := range []string{"mnt", "net"} {
+		namespace, err := os.Readlink("/proc/self/ns/" + kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += namespace + "\n"
+	}
+	return text
+}
+
+func TestThisHostInLittleTimeAndWithoutTraces(t *testing.T) {
+	dataDir := filepath.Join(t.TempDir(), "not", "there", "yet")
+	before := traces(t)
 	var facts host.Facts
+	var err error
 	fastest := time.Hour
 	for range 3 { // the best of three, because other tests share the machine
 		start := time.Now()
@@ -214,6 +231,7 @@ func TestThisHostInLittleTimeAndWithoutTraces(t *testing.T) {
 		}
 		fastest = min(fastest, time.Since(start))
 	}
+	t.Logf("took %s", fastest)
 	if fastest > 150*time.Millisecond {
 		t.Errorf("took %s", fastest)
 	}
@@ -225,12 +243,8 @@ func TestThisHostInLittleTimeAndWithoutTraces(t *testing.T) {
 			t.Errorf("%s: %s", name, trial.Error)
 		}
 	}
-	after, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(before), string(after)); diff != "" {
-		t.Errorf("mounts changed: %s", diff)
+	if diff := cmp.Diff(before, traces(t)); diff != "" {
+		t.Errorf("mounts or namespaces changed: %s", diff)
 	}
 	if left, _ := filepath.Glob(filepath.Join(facts.Disk.Existing, ".trial-*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)

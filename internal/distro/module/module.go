@@ -33,6 +33,10 @@ type Minor struct {
 // Scan finds the Kubernetes minors under distroDir, newest first. What is there is what the distribution builds: no
 // other list of versions exists.
 func Scan(distroDir string) ([]Minor, error) {
+	distroDir, err := filepath.Abs(distroDir)
+	if err != nil {
+		return nil, fmt.Errorf("list Kubernetes minors: %w", err)
+	}
 	files, err := filepath.Glob(filepath.Join(distroDir, "v1.*", "go.mod"))
 	if err != nil {
 		return nil, fmt.Errorf("list Kubernetes minors in %s: %w", distroDir, err)

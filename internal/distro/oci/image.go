@@ -1,0 +1,95 @@
+package oci
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"plasmacloud.io/plasmacloud/internal/release"
+)
+
+// searchPath is the PATH of every image; manifests name programs without a directory.
+const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Image is what an image is made of.
+type Image struct {
+	Name       string // artifact name
+	Kind       release.Kind
+	Version    string // true version of what is in it
+	Kubernetes string
+	Refs       []string
+	Layers     []*Layer
+	Entrypoint []string
+	Cmd        []string
+	User       string
+	StopSignal string
+	Arch       string
+}
+
+// Write writes the image's configuration and manifest into dir, beside the layers' blobs or elsewhere, and returns its
+// entry of the release manifest.
+func (i Image) Write(dir string) (release.Artifact, error) {
+	image, err := i.assemble()
+	if err != nil {
+		return release.Artifact{}, fmt.Errorf("write image %s: %w", i.Name, err)
+	}
+	config, configErr := image.RawConfigFile()
+	manifest, manifestErr := image.RawManifest()
+	configName, configNameErr := image.ConfigName()
+	digest, digestErr := image.Digest()
+	if err := errors.Join(configErr, manifestErr, configNameErr, digestErr); err != nil {
+		return release.Artifact{}, fmt.Errorf("write image %s: %w", i.Name, err)
+	}
+	if err := errors.Join(
+		os.MkdirAll(filepath.Join(dir, "blobs", "sha256"), 0o755),  //nolint:gosec // images are public
+		os.WriteFile(BlobPath(dir, configName.Hex), config, 0o644), //nolint:gosec // images are public
+		os.WriteFile(BlobPath(dir, digest.Hex), manifest, 0o644),   //nolint:gosec // images are public
+	); err != nil {
+		return release.Artifact{}, fmt.Errorf("write image %s: %w", i.Name, err)
+	}
+	blobs := []release.Blob{{SHA256: configName.Hex, Size: int64(len(config))}}
+	for _, layer := range i.Layers {
+		blobs = append(blobs, release.Blob{SHA256: layer.SHA256, Size: layer.Bytes})
+	}
+	return release.Artifact{
+		Name: i.Name, Kind: i.Kind, Version: i.Version, Kubernetes: i.Kubernetes,
+		Path: release.Blob{SHA256: digest.Hex}.Path(), Size: int64(len(manifest)), SHA256: digest.Hex,
+		Refs: i.Refs, Blobs: blobs,
+	}, nil
+}
+
+func (i Image) assemble() (v1.Image, error) {
+	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	additions := make([]mutate.Addendum, 0, len(i.Layers))
+	for _, layer := range i.Layers {
+		additions = append(additions, mutate.Addendum{
+			Layer: layer, MediaType: types.OCIUncompressedLayer, History: v1.History{Created: v1.Time{Time: Epoch}},
+		})
+	}
+	image, err := mutate.Append(image, additions...)
+	if err != nil {
+		return nil, err
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.Created = v1.Time{Time: Epoch}
+	config.OS, config.Architecture = "linux", i.Arch
+	config.Config = v1.Config{
+		Env: []string{searchPath}, Entrypoint: i.Entrypoint, Cmd: i.Cmd, User: i.User, WorkingDir: "/",
+		StopSignal: i.StopSignal,
+		Labels: map[string]string{
+			"org.opencontainers.image.title":   i.Name,
+			"org.opencontainers.image.version": i.Version,
+		},
+	}
+	return mutate.ConfigFile(image, config)
+}

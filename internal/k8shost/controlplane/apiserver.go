@@ -1,0 +1,105 @@
+package controlplane
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"plasmacloud.io/plasmacloud/internal/atomicfile"
+	"plasmacloud.io/plasmacloud/internal/k8shost/component"
+	"plasmacloud.io/plasmacloud/internal/k8shost/pki"
+
+	_ "embed"
+)
+
+//go:embed audit-policy.yaml
+var auditPolicy []byte
+
+// APIServer returns kube-apiserver on the given datastore.
+func (p *Plane) APIServer(store Datastore) *component.Process {
+	args := merge(p.apiServerArgs(store), p.Config.KubeAPIServerArgs)
+	return p.process(component.Spec{
+		Name: "kube-apiserver", Path: p.Kube, Args: args,
+		Prepare: func(context.Context) error {
+			if err := os.MkdirAll(p.Dir.Path("server", "logs"), 0o700); err != nil {
+				return err
+			}
+			_, err := atomicfile.WriteChanged(p.auditPolicyFile(), auditPolicy, 0o600)
+			return err
+		},
+		Probe: p.apiServerReady,
+		Grace: 30 * time.Second,
+	})
+}
+
+func (p *Plane) auditPolicyFile() string { return p.Dir.Path("server", "audit-policy.yaml") }
+
+func (p *Plane) apiServerArgs(store Datastore) []string {
+	c := p.Config
+	args := append(store.APIServerArgs(),
+		"advertise-address="+c.AdvertiseAddress.String(),
+		"bind-address="+c.BindAddress.String(),
+		"secure-port="+strconv.Itoa(c.HTTPSListenPort),
+		"tls-cert-file="+p.PKI.CertPath(pki.APIServer),
+		"tls-private-key-file="+p.PKI.KeyPath(pki.APIServer),
+		"client-ca-file="+p.PKI.CAPath(pki.ClusterCA),
+		"kubelet-certificate-authority="+p.PKI.CAPath(pki.ClusterCA),
+		"kubelet-client-certificate="+p.PKI.CertPath(pki.APIServerKubeletClient),
+		"kubelet-client-key="+p.PKI.KeyPath(pki.APIServerKubeletClient),
+		// Node names need not resolve; addresses always do.
+		"kubelet-preferred-address-types=InternalIP,Hostname",
+		"service-cluster-ip-range="+c.ServiceCIDR.String(),
+		"service-node-port-range="+c.ServiceNodePortRange.String(),
+		"service-account-issuer=https://kubernetes.default.svc."+c.ClusterDomain,
+		"service-account-key-file="+p.PKI.ServiceAccountPublicKeyPath(),
+		"service-account-signing-key-file="+p.PKI.ServiceAccountKeyPath(),
+		"requestheader-client-ca-file="+p.PKI.CAPath(pki.FrontProxyCA),
+		"requestheader-allowed-names=front-proxy-client",
+		"requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"requestheader-group-headers=X-Remote-Group",
+		"requestheader-username-headers=X-Remote-User",
+		"proxy-client-cert-file="+p.PKI.CertPath(pki.FrontProxyClient),
+		"proxy-client-key-file="+p.PKI.KeyPath(pki.FrontProxyClient),
+		"authorization-mode=Node,RBAC",
+		"enable-admission-plugins=NodeRestriction",
+		"enable-bootstrap-token-auth=true",
+		"encryption-provider-config="+p.PKI.EncryptionConfigPath(),
+		"audit-policy-file="+p.auditPolicyFile(),
+		"audit-log-path="+p.Dir.Path("server", "logs", "audit.log"),
+		"audit-log-maxage="+strconv.Itoa(c.AuditLogMaxAge),
+		"audit-log-maxbackup="+strconv.Itoa(c.AuditLogMaxBackup),
+		"audit-log-maxsize="+strconv.Itoa(c.AuditLogMaxSize),
+		"profiling=false",
+	)
+	if c.WebhookConfigFile != "" {
+		args = append(args,
+			"authentication-token-webhook-version=v1",
+			"authentication-token-webhook-config-file="+c.WebhookConfigFile,
+			"authentication-token-webhook-cache-ttl="+c.WebhookCacheTTL.String())
+	}
+	return args
+}
+
+// apiServerReady asks /readyz as the launcher itself, over verified TLS.
+func (p *Plane) apiServerReady(ctx context.Context) error {
+	ca, err := os.ReadFile(p.PKI.CAPath(pki.ClusterCA))
+	if err != nil {
+		return err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(ca) {
+		return errors.New("no certificate in " + p.PKI.CAPath(pki.ClusterCA))
+	}
+	certificate, err := tls.LoadX509KeyPair(p.PKI.CertPath(pki.Supervisor), p.PKI.KeyPath(pki.Supervisor))
+	if err != nil {
+		return fmt.Errorf("load own certificate: %w", err)
+	}
+	return healthy(p.LocalURL()+"/readyz", &tls.Config{
+		MinVersion: tls.VersionTLS13, RootCAs: pool, Certificates: []tls.Certificate{certificate},
+	})(ctx)
+}

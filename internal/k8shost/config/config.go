@@ -103,10 +103,12 @@ type Server struct {
 	EtcdArgs                  Args
 }
 
-// Complete fills in what was left open from what the host tells, and makes paths absolute.
+// Complete fills in what was left open from what the host tells, and brings paths and component
+// arguments into one form.
 func (a *Agent) Complete(id host.Identity) error { return a.complete(id) }
 
-// Complete fills in what was left open from what the host tells, and makes paths absolute.
+// Complete fills in what was left open from what the host tells, and brings paths and component
+// arguments into one form.
 func (s *Server) Complete(id host.Identity) error {
 	if err := s.complete(id); err != nil {
 		return err
@@ -120,6 +122,9 @@ func (s *Server) Complete(id host.Identity) error {
 	if !s.ClusterDNS.IsValid() && s.ServiceCIDR.IsValid() {
 		s.ClusterDNS = nth(s.ServiceCIDR, 10)
 	}
+	for _, args := range []Args{s.KubeAPIServerArgs, s.KubeControllerManagerArgs, s.KubeSchedulerArgs, s.EtcdArgs} {
+		args.normalize()
+	}
 	return absolute(&s.ClusterResetRestorePath, &s.DatastoreCAFile, &s.DatastoreCertFile, &s.DatastoreKeyFile,
 		&s.WebhookConfigFile, &s.WriteKubeconfig)
 }
@@ -131,6 +136,8 @@ func (n *Node) complete(id host.Identity) error {
 	if !n.NodeIP.IsValid() {
 		n.NodeIP = id.Address
 	}
+	n.KubeletArgs.normalize()
+	n.KubeProxyArgs.normalize()
 	return absolute(&n.DataDir, &n.ReleaseDir, &n.TokenFile)
 }
 

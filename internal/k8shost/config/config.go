@@ -115,7 +115,7 @@ func (s *Server) Complete(id host.Identity) error {
 	}
 	if !s.AdvertiseAddress.IsValid() {
 		s.AdvertiseAddress = s.NodeIP
-		if s.BindAddress.IsValid() && !s.BindAddress.IsUnspecified() {
+		if reachable(s.BindAddress) {
 			s.AdvertiseAddress = s.BindAddress
 		}
 	}

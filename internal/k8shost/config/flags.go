@@ -41,6 +41,7 @@ func (s *Server) AddFlags(fs *pflag.FlagSet) {
 // group adds flags under a heading, each with its environment variable.
 func group(fs *pflag.FlagSet, heading string, add func(*pflag.FlagSet)) {
 	flags := pflag.NewFlagSet(heading, pflag.ContinueOnError)
+	flags.SortFlags = false // the order they are added in is the one to read them in
 	add(flags)
 	flags.VisitAll(func(f *pflag.Flag) {
 		names := []string{environmentName(f.Name)}

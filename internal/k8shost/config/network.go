@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
@@ -88,19 +89,24 @@ func (s *Server) validateRanges(p *problems) {
 	}
 	if service && (s.ServiceCIDR.Bits() > smallestService || s.ServiceCIDR.Bits() < largestService) {
 		p.add("--service-cidr %s: use a range between a /%d and a /%d", s.ServiceCIDR, largestService, smallestService)
+		service = false
 	}
 	if cluster && service && s.ClusterCIDR.Overlaps(s.ServiceCIDR) {
 		p.add("--cluster-cidr %s and --service-cidr %s overlap: give ranges apart from each other", s.ClusterCIDR, s.ServiceCIDR)
 	}
-	for flag, prefix := range map[string]netip.Prefix{"cluster-cidr": s.ClusterCIDR, "service-cidr": s.ServiceCIDR} {
-		if prefix.IsValid() && prefix.Contains(s.NodeIP) {
-			p.add("--%s %s holds the node's own address %s (--node-ip): give another range", flag, prefix, s.NodeIP)
-		}
-	}
+	p.apart("cluster-cidr", s.ClusterCIDR, s.NodeIP)
+	p.apart("service-cidr", s.ServiceCIDR, s.NodeIP)
 	if service {
 		s.validateDNS(p)
 	}
 	s.validateNodePorts(p)
+}
+
+// apart wants the node's own address outside of a range: it could not be reached otherwise.
+func (p *problems) apart(flag string, prefix netip.Prefix, node netip.Addr) {
+	if prefix.IsValid() && prefix.Contains(node) {
+		p.add("--%s %s holds the node's own address %s (--node-ip): give another range", flag, prefix, node)
+	}
 }
 
 // NodeMask is the length of the range that a node gets of --cluster-cidr.
@@ -154,22 +160,27 @@ func (s *Server) validateNodePorts(p *problems) {
 		p.add("--service-node-port-range %s: give two ports between 1 and 65535, such as 30000-32767", ports)
 		return
 	}
+	var held []string
 	for _, port := range s.Ports() {
 		if ports.Contains(port.Number) {
-			p.add("--service-node-port-range %s holds port %d of %s: give a range without it", ports, port.Number, port.For)
+			held = append(held, fmt.Sprintf("%d (%s)", port.Number, port.For))
 		}
+	}
+	if len(held) > 0 {
+		p.add("--service-node-port-range %s holds ports that are taken: %s: give a range without them", ports, strings.Join(held, ", "))
 	}
 }
 
 func (s *Server) validateAPI(p *problems) {
 	p.port("https-listen-port", s.HTTPSListenPort)
-	if !s.BindAddress.IsValid() {
+	switch b := s.BindAddress; {
+	case !b.IsValid():
 		p.add("--bind-address is empty: give 0.0.0.0 for all addresses")
-	} else if s.BindAddress.IsLoopback() {
-		p.add("--bind-address %s: pods and other nodes could not reach the API server: give 0.0.0.0 or an address of this host", s.BindAddress)
+	case !b.IsUnspecified() && !reachable(b):
+		p.add("--bind-address %s: pods and other nodes could not reach the API server: give 0.0.0.0 or an IPv4 address of this host", b)
 	}
-	// Without an address of its own it is the node's, whose absence is named there.
-	if a := s.AdvertiseAddress; a.IsValid() && (!a.Is4() || !a.IsGlobalUnicast()) {
+	// What is wrong with the node's address is told about --node-ip.
+	if a := s.AdvertiseAddress; a != s.NodeIP && !reachable(a) {
 		p.add("--advertise-address %s: pods and other nodes could not reach the API server there: give an IPv4 address of this host", a)
 	}
 	if u, err := url.Parse(s.ServerURL); err == nil && s.ServerURL != "" &&
@@ -186,14 +197,19 @@ func (s *Server) validateAPI(p *problems) {
 		p.add("--cluster-domain %q: give a DNS domain such as cluster.local", s.ClusterDomain)
 	}
 	s.validateWebhook(p)
-	for flag, value := range map[string]int{
-		"audit-log-maxage": s.AuditLogMaxAge, "audit-log-maxbackup": s.AuditLogMaxBackup, "audit-log-maxsize": s.AuditLogMaxSize,
-	} {
-		if value < 0 {
-			p.add("--%s %d: give a number that is not negative", flag, value)
-		}
+	p.natural("audit-log-maxage", s.AuditLogMaxAge)
+	p.natural("audit-log-maxbackup", s.AuditLogMaxBackup)
+	p.natural("audit-log-maxsize", s.AuditLogMaxSize)
+}
+
+func (p *problems) natural(flag string, value int) {
+	if value < 0 {
+		p.add("--%s %d: give a number that is not negative", flag, value)
 	}
 }
+
+// reachable reports whether other nodes and pods can reach an address, if it is this host's.
+func reachable(a netip.Addr) bool { return a.Is4() && a.IsGlobalUnicast() }
 
 func (s *Server) validateWebhook(p *problems) {
 	if s.WebhookCacheTTL < 0 {

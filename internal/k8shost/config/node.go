@@ -71,7 +71,7 @@ func (n *Node) validateNode(p *problems) {
 	switch ip := n.NodeIP; {
 	case !ip.IsValid():
 		p.add("--node-ip is missing: this host has no default route and not exactly one address: tell which address is the node's")
-	case !ip.Is4() || !ip.IsGlobalUnicast():
+	case !reachable(ip):
 		p.add("--node-ip %s: give an IPv4 address of this host that other nodes can reach", ip)
 	}
 	if n.MaxPods < 1 {

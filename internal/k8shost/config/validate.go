@@ -106,14 +106,24 @@ func (s *Server) validateCluster(p *problems) {
 	if s.FlannelBackend != "" && s.FlannelBackend != "none" {
 		p.add("--flannel-backend %s: the pod network is PrismNET, not flannel: leave it out or say none", s.FlannelBackend)
 	}
-	if s.DisableAgent {
-		for flag, given := range map[string]bool{
-			"node-label": len(s.NodeLabels) > 0, "node-taint": len(s.NodeTaints) > 0,
-			"kubelet-arg": len(s.KubeletArgs) > 0, "kube-proxy-arg": len(s.KubeProxyArgs) > 0,
-		} {
-			if given {
-				p.add("--disable-agent and --%s contradict each other: without an agent there is no node: leave one out", flag)
-			}
+	s.validateDisabledAgent(p)
+}
+
+func (s *Server) validateDisabledAgent(p *problems) {
+	if !s.DisableAgent {
+		return
+	}
+	for _, given := range []struct {
+		flag   string
+		values []string
+	}{
+		{"node-label", s.NodeLabels},
+		{"node-taint", s.NodeTaints},
+		{"kubelet-arg", s.KubeletArgs},
+		{"kube-proxy-arg", s.KubeProxyArgs},
+	} {
+		if len(given.values) > 0 {
+			p.add("--disable-agent and --%s contradict each other: without an agent there is no node: leave one out", given.flag)
 		}
 	}
 }

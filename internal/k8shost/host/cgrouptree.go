@@ -124,7 +124,7 @@ func inheritCpuset(parent, child string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(child, file), inherited, 0o644); err != nil { //nolint:gosec // a cgroup file: it exists, and the kernel keeps its mode
+		if err := os.WriteFile(filepath.Join(child, file), inherited, 0o644); err != nil {
 			return err
 		}
 	}
@@ -204,7 +204,7 @@ func removeTree(dir string) error {
 		return err
 	}
 	if err := unix.Rmdir(dir); err != nil && !gone(err) {
-		pids, _ := processes(dir) //nolint:errcheck // they only illustrate the error at hand
+		pids, _ := processes(dir)
 		return fmt.Errorf("remove cgroup %s (processes %v): %w", dir, pids, err)
 	}
 	return nil

@@ -68,7 +68,7 @@ func holder(port int) string {
 		for _, link := range links {
 			if target, err := os.Readlink(link); err == nil && target == "socket:["+inode+"]" {
 				pid := strings.Split(link, "/")[2]
-				name, _ := os.ReadFile(filepath.Join("/proc", pid, "comm")) //nolint:errcheck // it may have ended by now
+				name, _ := os.ReadFile(filepath.Join("/proc", pid, "comm"))
 				return fmt.Sprintf("%s (pid %s)", strings.TrimSpace(string(name)), pid)
 			}
 		}
@@ -84,7 +84,7 @@ func listening(table string, port int) string {
 		return ""
 	}
 	defer file.Close()
-	want := strings.ToUpper(hex.EncodeToString([]byte{byte(port >> 8), byte(port)})) //nolint:gosec // the two bytes of a port
+	want := strings.ToUpper(hex.EncodeToString([]byte{byte(port >> 8), byte(port)}))
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())

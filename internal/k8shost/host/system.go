@@ -119,7 +119,7 @@ func (d *Disk) measure() error {
 	if err := unix.Statfs(d.Existing, &s); err != nil {
 		return fmt.Errorf("measure file system of %s: %w", d.Existing, err)
 	}
-	block := uint64(s.Bsize) //nolint:gosec // the kernel's block size is positive
+	block := uint64(s.Bsize)
 	d.Size, d.Free = s.Blocks*block, s.Bavail*block
 	d.Inodes, d.FreeInodes = s.Files, s.Ffree
 	return nil

@@ -188,7 +188,7 @@ func tryLoop() error {
 	if err != nil {
 		return err
 	}
-	_, err = unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE) //nolint:gosec // a descriptor fits
+	_, err = unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
 	return errors.Join(err, control.Close())
 }
 

@@ -119,6 +119,7 @@ func (p *planner) kube(minor module.Minor, download module.Download) error {
 		stamps[pkg+".gitVersion"] = minor.Version
 		stamps[pkg+".gitMajor"] = strings.TrimPrefix(semver.Major(minor.Version), "v")
 		stamps[pkg+".gitMinor"] = strings.TrimPrefix(minor.Name, semver.Major(minor.Name)+".")
+		stamps[pkg+".gitCommit"] = "" // the module proxy does not say
 		stamps[pkg+".gitTreeState"] = "clean"
 		stamps[pkg+".buildDate"] = published.Format(time.RFC3339)
 	}

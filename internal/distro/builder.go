@@ -14,6 +14,7 @@ import (
 
 	"plasmacloud.io/plasmacloud/internal/distro/cache"
 	"plasmacloud.io/plasmacloud/internal/distro/compile"
+	"plasmacloud.io/plasmacloud/internal/distro/debian"
 	"plasmacloud.io/plasmacloud/internal/distro/module"
 	"plasmacloud.io/plasmacloud/internal/distro/progress"
 )
@@ -100,7 +101,14 @@ func plan(ctx context.Context, config Config) ([]*step, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &planner{runtimeDir: filepath.Join(config.DistroDir, "runtime"), minors: minors, toolchain: toolchain, versions: make(map[string]string)}
+	host, err := debian.Detect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &planner{
+		runtimeDir: filepath.Join(config.DistroDir, "runtime"), minors: minors, toolchain: toolchain, host: host,
+		versions: make(map[string]string),
+	}
 	if err := p.binaries(ctx); err != nil {
 		return nil, err
 	}
@@ -113,6 +121,7 @@ type planner struct {
 	runtimeDir string
 	minors     []module.Minor
 	toolchain  compile.Toolchain
+	host       debian.Host
 	versions   map[string]string // of the shared programs
 	steps      []*step
 }

@@ -56,46 +56,61 @@ func kubeLayer(version string) string { return "layer-" + kubeStep(version) }
 // images plans layers and images. What takes long and needs no compiler comes first, so that it runs beside it.
 func (p *planner) images() {
 	p.toolbox()
-	p.layer("layer-pause", "pause", func(e *cache.Entry) []oci.Node {
-		return []oci.Node{{Path: "pause", Source: e.Path("pause")}}
+	p.machineRoot()
+	p.layer("layer-proxy-tools", "proxy tools", []string{machineRootStep}, proxyTools)
+	p.layer("layer-pause", "pause", []string{"pause"}, func(in inputs) ([]oci.Node, error) {
+		return []oci.Node{{Path: "pause", Source: in.path("pause", "pause")}}, nil
 	})
-	p.layer("layer-coredns", "coredns", func(e *cache.Entry) []oci.Node {
-		return []oci.Node{{Path: "coredns", Source: e.Path("coredns")}}
+	p.layer("layer-coredns", "coredns", []string{"coredns"}, func(in inputs) ([]oci.Node, error) {
+		return []oci.Node{{Path: "coredns", Source: in.path("coredns", "coredns")}}, nil
 	})
-	p.layer("layer-etcd", "etcd", func(e *cache.Entry) []oci.Node {
+	p.layer("layer-etcd", "etcd", []string{"etcd"}, func(in inputs) ([]oci.Node, error) {
 		return []oci.Node{
-			{Path: "usr/local/bin/etcd", Source: e.Path("etcd")},
-			{Path: "usr/local/bin/etcdutl", Source: e.Path("etcdutl")},
-		}
+			{Path: "usr/local/bin/etcd", Source: in.path("etcd", "etcd")},
+			{Path: "usr/local/bin/etcdutl", Source: in.path("etcd", "etcdutl")},
+		}, nil
 	})
+	p.machineOverlay()
 	for _, minor := range p.minors {
-		p.layer(kubeLayer(minor.Version), kubeStep(minor.Version), kubeNodes)
 		p.imageList(minor)
-		p.componentImages("node-images-"+minor.Version, minor, []string{release.ImagePause, release.ImageCoreDNS})
+		p.componentImages("node-images-"+minor.Version, "node images", minor, release.ImagePause, release.ImageCoreDNS)
+		p.layer(kubeLayer(minor.Version), "Kubernetes "+minor.Version, []string{kubeStep(minor.Version)}, func(in inputs) ([]oci.Node, error) {
+			return kubeNodes(in.path(kubeStep(minor.Version), "kube")), nil
+		})
+		p.componentImages("component-images-"+minor.Version, "component images", minor,
+			"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "etcd")
+		p.machineImage(minor)
 	}
 }
 
 // kubeNodes is the layer that all of a version's Kubernetes images, and its machine image, have in common.
-func kubeNodes(e *cache.Entry) []oci.Node {
-	nodes := []oci.Node{{Path: "usr/local/bin/kube", Source: e.Path("kube")}}
+func kubeNodes(kube string) []oci.Node {
+	nodes := []oci.Node{{Path: "usr/local/bin/kube", Source: kube}}
 	for _, name := range kubePrograms {
 		nodes = append(nodes, oci.Node{Path: "usr/local/bin/" + name, Link: "kube"})
 	}
 	return nodes
 }
 
-// layer plans a layer made of another step's files.
-func (p *planner) layer(name, from string, nodes func(*cache.Entry) []oci.Node) {
+// layer plans a layer made of other steps' files. The function is also asked, with no inputs, for the layer's recipe:
+// where files go is recipe, where they come from is not.
+func (p *planner) layer(name, title string, needs []string, nodes func(inputs) ([]oci.Node, error)) {
 	p.add(&step{
-		name: name, title: "layer of " + from, lane: lanePack, needs: []string{from},
+		name: name, title: "layer of " + title, lane: lanePack, needs: needs,
 		recipe: func(k *cache.Key) {
 			k.Add("format", imageFormat)
-			for _, node := range nodes(new(cache.Entry)) { // where files go is recipe, where they come from is not
-				k.Add("node", node.Path, node.Link, filepath.Base(node.Source))
+			planned, err := nodes(nil)
+			k.Fail(err)
+			for _, node := range planned {
+				k.Add("node", node.Path, node.Link, string(node.Data), fmt.Sprint(node.Mode, node.Dir, node.Source != ""))
 			}
 		},
 		build: func(_ context.Context, in inputs, dir string) error {
-			_, err := oci.WriteLayer(dir, nodes(in[from]))
+			content, err := nodes(in)
+			if err != nil {
+				return err
+			}
+			_, err = oci.WriteLayer(dir, content)
 			return err
 		},
 	})
@@ -135,7 +150,7 @@ func readList(e *cache.Entry) (map[string]string, error) {
 }
 
 // componentImages plans those of a version's images that have one of the given names.
-func (p *planner) componentImages(name string, minor module.Minor, names []string) {
+func (p *planner) componentImages(name, title string, minor module.Minor, names ...string) {
 	recipes := components(minor.Version)
 	needs := []string{listStep(minor.Version)}
 	for _, image := range names {
@@ -143,7 +158,7 @@ func (p *planner) componentImages(name string, minor module.Minor, names []strin
 	}
 	slices.Sort(needs[1:])
 	p.add(&step{
-		name: name, title: strings.ReplaceAll(strings.TrimSuffix(name, "-"+minor.Version), "-", " ") + " of " + minor.Version, lane: lanePack, needs: slices.Compact(needs),
+		name: name, title: title + " of " + minor.Version, lane: lanePack, needs: slices.Compact(needs),
 		recipe: func(k *cache.Key) {
 			k.Add("format", imageFormat).Add("images", names...).Add("version", minor.Version)
 			for _, image := range names {

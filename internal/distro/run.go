@@ -48,6 +48,14 @@ type placed struct {
 // inputs are the finished steps that a step needs, by name.
 type inputs map[string]*cache.Entry
 
+// path is where a step's file is; while only the recipe is asked for, it is just the file's name.
+func (in inputs) path(step, file string) string {
+	if entry := in[step]; entry != nil {
+		return entry.Path(file)
+	}
+	return file
+}
+
 // runner builds steps and knows what was built.
 type runner struct {
 	store    *cache.Cache

@@ -30,13 +30,20 @@ func (k *Key) Add(label string, values ...string) *Key {
 	return k
 }
 
+// Fail makes Sum report the error, unless it is nil.
+func (k *Key) Fail(err error) {
+	if err != nil && k.err == nil {
+		k.err = err
+	}
+}
+
 // AddFiles adds the content of the files in dir that match any of the patterns, by name, not by where dir is.
 func (k *Key) AddFiles(dir string, patterns ...string) *Key {
 	var names []string
 	for _, pattern := range patterns {
 		matches, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
-			k.err = err
+			k.Fail(err)
 			return k
 		}
 		names = append(names, matches...)
@@ -51,13 +58,13 @@ func (k *Key) AddFiles(dir string, patterns ...string) *Key {
 func (k *Key) addFile(name string) {
 	file, err := os.Open(name)
 	if err != nil {
-		k.err = err
+		k.Fail(err)
 		return
 	}
 	defer file.Close() //nolint:errcheck // only read
 	content := sha256.New()
 	if _, err := io.Copy(content, file); err != nil {
-		k.err = err
+		k.Fail(err)
 		return
 	}
 	k.Add("file", filepath.Base(name), hex.EncodeToString(content.Sum(nil)))

@@ -27,6 +27,7 @@ type Image struct {
 	Layers     []*Layer
 	Entrypoint []string
 	Cmd        []string
+	Env        []string // besides PATH
 	User       string
 	StopSignal string
 	Arch       string
@@ -84,7 +85,7 @@ func (i Image) assemble() (v1.Image, error) {
 	config.Created = v1.Time{Time: Epoch}
 	config.OS, config.Architecture = "linux", i.Arch
 	config.Config = v1.Config{
-		Env: []string{searchPath}, Entrypoint: i.Entrypoint, Cmd: i.Cmd, User: i.User, WorkingDir: "/",
+		Env: append([]string{searchPath}, i.Env...), Entrypoint: i.Entrypoint, Cmd: i.Cmd, User: i.User, WorkingDir: "/",
 		StopSignal: i.StopSignal,
 		Labels: map[string]string{
 			"org.opencontainers.image.title":   i.Name,

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -33,6 +34,13 @@ type Call struct {
 
 // Run runs the program and returns what it wrote to standard output.
 func Run(ctx context.Context, call Call) ([]byte, error) {
+	var stdout bytes.Buffer
+	err := Stream(ctx, call, &stdout)
+	return stdout.Bytes(), err
+}
+
+// Stream runs the program with its standard output going to stdout.
+func Stream(ctx context.Context, call Call, stdout io.Writer) error {
 	command := exec.CommandContext(ctx, call.Name, call.Args...)
 	command.Dir = call.Dir
 	command.Env = append(os.Environ(), call.Env...)
@@ -42,15 +50,20 @@ func Run(ctx context.Context, call Call) ([]byte, error) {
 	}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGTERM) }
 	command.WaitDelay = grace
-	var stdout, stderr bytes.Buffer
-	command.Stdout, command.Stderr = &stdout, &stderr
-	if err := command.Run(); err != nil {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("run %s: %w", call.Name, ctx.Err())
-		}
-		return nil, fmt.Errorf("run %s %s: %w%s", call.Name, strings.Join(call.Args, " "), err, tail(stdout.String()+stderr.String()))
+	var stderr bytes.Buffer
+	command.Stdout, command.Stderr = stdout, &stderr
+	err := command.Run()
+	if err == nil {
+		return nil
 	}
-	return stdout.Bytes(), nil
+	if ctx.Err() != nil {
+		return fmt.Errorf("run %s: %w", call.Name, ctx.Err())
+	}
+	output := stderr.String()
+	if buffer, ok := stdout.(*bytes.Buffer); ok { // some programs complain on standard output
+		output = buffer.String() + output
+	}
+	return fmt.Errorf("run %s %s: %w%s", call.Name, strings.Join(call.Args, " "), err, tail(output))
 }
 
 func tail(output string) string {

@@ -64,9 +64,9 @@ func preflight(facts *host.Facts, log *slog.Logger) error {
 	for _, finding := range host.Check(facts) {
 		switch finding.Level {
 		case host.Missing:
-			missing = append(missing, fmt.Sprintf("%s: %s: %s", finding.What, finding.Found, finding.Remedy))
+			missing = append(missing, fmt.Sprintf("%s: %s: %s", finding.Name, finding.What, finding.Remedy))
 		case host.Warning:
-			log.Warn(finding.What, "found", finding.Found, "remedy", finding.Remedy)
+			log.Warn(finding.Name+": "+finding.What, "remedy", finding.Remedy)
 		}
 	}
 	if len(missing) > 0 {

@@ -3,7 +3,6 @@ package k8shost
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -107,7 +106,7 @@ func (s *server) check() error {
 	if err := s.dir.CheckVersion(s.version); err != nil {
 		return err
 	}
-	facts, err := host.Detect(host.Options{DataDir: s.config.DataDir, Ports: s.ports()})
+	facts, err := host.Detect(host.Options{DataDir: s.config.DataDir, Ports: s.config.Ports()})
 	if err != nil {
 		return err
 	}
@@ -178,47 +177,9 @@ func (s *server) certificateRenewal() component.Component {
 	})
 }
 
-// ports are what the server's programs listen on.
-func (s *server) ports() []host.Port {
-	nodeIP := s.config.NodeIP.String()
-	ports := []host.Port{
-		{Number: s.config.HTTPSListenPort, Address: s.config.BindAddress.String(), For: "kube-apiserver (--https-listen-port)"},
-		{Number: 10257, Address: "127.0.0.1", For: "kube-controller-manager"},
-		{Number: 10259, Address: "127.0.0.1", For: "kube-scheduler"},
-	}
-	if s.embeddedEtcd() {
-		ports = append(ports,
-			host.Port{Number: 2379, Address: nodeIP, For: "etcd's clients"},
-			host.Port{Number: 2380, Address: nodeIP, For: "etcd's members"},
-			host.Port{Number: 2381, Address: "127.0.0.1", For: "etcd's metrics"})
-	}
-	if !s.config.DisableAgent {
-		ports = append(ports, nodePorts()...)
-	}
-	return ports
-}
-
-func nodePorts() []host.Port {
-	return []host.Port{
-		{Number: 10250, For: "kubelet"},
-		{Number: 10248, Address: "127.0.0.1", For: "kubelet's health"},
-		{Number: 10256, Address: "127.0.0.1", For: "kube-proxy's health"},
-		{Number: 10249, Address: "127.0.0.1", For: "kube-proxy's metrics"},
-	}
-}
-
-func (s *server) embeddedEtcd() bool {
-	return s.config.DatastoreEndpoint == "" && s.config.Datastore == config.DatastoreEtcd
-}
+func (s *server) embeddedEtcd() bool { return s.config.DatastoreKind() == config.EmbeddedEtcd }
 
 // soon bounds a question that must not hold up a start for ever.
 func soon(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, 30*time.Second, errors.New("no answer within 30 seconds"))
-}
-
-func wrap(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", what, err)
 }

@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"plasmacloud.io/plasmacloud/internal/k8shost/component"
 	"plasmacloud.io/plasmacloud/internal/k8shost/config"
@@ -24,23 +23,18 @@ func (d Datastore) APIServerArgs() []string { return append([]string(nil), d.arg
 // Datastore returns the datastore that the configuration asks for; members says how an embedded etcd finds its
 // cluster.
 func (p *Plane) Datastore(members EtcdMembership) Datastore {
-	switch {
-	case p.Config.DatastoreEndpoint == "" && p.Config.Datastore == config.DatastoreSQLite:
+	switch p.Config.DatastoreKind() {
+	case config.SQLite:
 		// WAL lets readers go on while one writes; a writer waits for another instead of failing.
 		return p.kine("sqlite://" + filepath.Join(p.Dir.SQLite(), "state.db") +
 			"?_journal=WAL&cache=shared&_busy_timeout=30000&_txlock=immediate")
-	case p.Config.DatastoreEndpoint == "":
-		return p.embeddedEtcd(members)
-	case isSQL(p.Config.DatastoreEndpoint.Reveal()):
+	case config.ExternalSQL:
 		return p.kine(p.Config.DatastoreEndpoint.Reveal())
-	default:
+	case config.ExternalEtcd:
 		return p.externalEtcd()
+	default:
+		return p.embeddedEtcd(members)
 	}
-}
-
-func isSQL(endpoint string) bool {
-	return strings.HasPrefix(endpoint, "postgres://") || strings.HasPrefix(endpoint, "postgresql://") ||
-		strings.HasPrefix(endpoint, "mysql://")
 }
 
 func (p *Plane) externalEtcd() Datastore {

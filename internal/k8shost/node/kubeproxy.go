@@ -14,7 +14,8 @@ import (
 	"plasmacloud.io/plasmacloud/internal/k8shost/component"
 )
 
-const proxyHealthz = "127.0.0.1:10256"
+// proxyHealthPort is asked from outside too: by load balancers in front of services with local endpoints only.
+const proxyHealthPort = "10256"
 
 // KubeProxy returns kube-proxy in nftables mode.
 func (n *Node) KubeProxy(credentials Credentials) (*component.Process, error) {
@@ -37,7 +38,7 @@ func (n *Node) KubeProxy(credentials Credentials) (*component.Process, error) {
 			_, err = atomicfile.WriteChanged(configFile, content, 0o600)
 			return err
 		},
-		Probe: answering("http://" + proxyHealthz + "/livez"),
+		Probe: answering("http://127.0.0.1:" + proxyHealthPort + "/livez"),
 	}), nil
 }
 
@@ -49,7 +50,7 @@ func (n *Node) proxyConfiguration(credentials Credentials) *proxyconfig.KubeProx
 		ClusterCIDR:        n.ClusterCIDR,
 		HostnameOverride:   n.Config.NodeName,
 		BindAddress:        n.Config.NodeIP.String(),
-		HealthzBindAddress: proxyHealthz,
+		HealthzBindAddress: "0.0.0.0:" + proxyHealthPort,
 		MetricsBindAddress: "127.0.0.1:10249",
 		OOMScoreAdj:        ptr(int32(oomScoreAdj(n.Settings))),
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/retry"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	bootstraputil "k8s.io/cluster-bootstrap/token/util"
 	bootstrapsecrets "k8s.io/cluster-bootstrap/util/secrets"
@@ -64,45 +62,19 @@ func Create(ctx context.Context, client kubernetes.Interface, clk clock.PassiveC
 	return t, nil
 }
 
-// PublishPassword makes the cluster accept its own token: t has to hold the
-// password and the hash of the CA. It may be called again at every start; a new
-// password takes the place of the old one.
-func PublishPassword(ctx context.Context, client kubernetes.Interface, t Token) error {
+// PasswordSecret is the Secret by which the cluster accepts its own token: t has
+// to hold the password and the hash of the CA. Its name depends on the CA alone,
+// so that a new password takes the place of the old one.
+func PasswordSecret(t Token) (*corev1.Secret, error) {
 	if !t.JoinsServers() {
-		return errors.New("publish password: the token holds none")
+		return nil, errors.New("make password secret: the token holds no password")
 	}
 	bootstrap, err := t.Bootstrap()
 	if err != nil {
-		return fmt.Errorf("publish password: %w", err)
+		return nil, err
 	}
 	id, secret, _ := strings.Cut(bootstrap, ".")
-	want := bootstrapSecret(id, secret, "the cluster's own token", []string{AgentGroup, ServerGroup})
-	secrets := client.CoreV1().Secrets(metav1.NamespaceSystem)
-	err = retry.OnError(retry.DefaultRetry, retriable, func() error {
-		have, err := secrets.Get(ctx, want.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			_, err = secrets.Create(ctx, want, metav1.CreateOptions{})
-			return err
-		}
-		if err != nil {
-			return err
-		}
-		if maps.EqualFunc(have.Data, want.Data, slices.Equal[[]byte]) {
-			return nil
-		}
-		have.Data = want.Data
-		_, err = secrets.Update(ctx, have, metav1.UpdateOptions{})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("publish password: %w", err)
-	}
-	return nil
-}
-
-// retriable errors come of servers that publish at the same time.
-func retriable(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+	return bootstrapSecret(id, secret, "the cluster's own token", []string{AgentGroup, ServerGroup}), nil
 }
 
 func bootstrapSecret(id, secret, description string, groups []string) *corev1.Secret {

@@ -1,7 +1,6 @@
 package token
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -9,11 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -121,17 +117,18 @@ func TestListShowsDamagedTokensAndNoOtherSecrets(t *testing.T) {
 	}
 }
 
-func TestPublishPasswordIsIdempotentAndReplaces(t *testing.T) {
-	ctx, client := t.Context(), fake.NewClientset()
+func TestPasswordSecret(t *testing.T) {
 	tok := Token{caHash: testHash, password: "first"}
-	for range 2 {
-		if err := PublishPassword(ctx, client, tok); err != nil {
-			t.Fatal(err)
-		}
+	first, err := PasswordSecret(tok)
+	if err != nil {
+		t.Fatal(err)
 	}
-	first := onlySecret(t, ctx, client)
 	if groups := string(first.Data["auth-extra-groups"]); groups != AgentGroup+","+ServerGroup {
 		t.Errorf("groups are %q", groups)
+	}
+	bootstrap, err := tok.Bootstrap()
+	if got := string(first.Data["token-id"]) + "." + string(first.Data["token-secret"]); err != nil || got != bootstrap {
+		t.Errorf("it holds %q, the token derives %q, %v", got, bootstrap, err)
 	}
 	for _, absent := range []string{"expiration", "usage-bootstrap-signing"} {
 		if _, ok := first.Data[absent]; ok {
@@ -139,48 +136,17 @@ func TestPublishPasswordIsIdempotentAndReplaces(t *testing.T) {
 		}
 	}
 	tok.password = "second"
-	if err := PublishPassword(ctx, client, tok); err != nil {
+	second, err := PasswordSecret(tok)
+	if err != nil {
 		t.Fatal(err)
 	}
-	second := onlySecret(t, ctx, client)
-	if string(first.Data["token-secret"]) == string(second.Data["token-secret"]) {
-		t.Error("the secret did not change")
+	if first.Name != second.Name || string(first.Data["token-secret"]) == string(second.Data["token-secret"]) {
+		t.Errorf("a new password does not replace the old one: %s, %s", first.Name, second.Name)
 	}
-	writes := 0
-	for _, action := range client.Actions() {
-		if action.GetVerb() != "get" && action.GetVerb() != "list" {
-			writes++
-		}
+	if _, err := PasswordSecret(Token{id: "abcdef", secret: "0123456789abcdef"}); err == nil {
+		t.Error("a bootstrap token was taken for a password")
 	}
-	if writes != 2 {
-		t.Errorf("%d writes, want a create and an update", writes)
+	if _, err := PasswordSecret(Token{password: "first"}); err == nil {
+		t.Error("a password without CA was accepted")
 	}
-	if err := PublishPassword(ctx, client, Token{id: "abcdef", secret: "0123456789abcdef"}); err == nil {
-		t.Error("a bootstrap token was published as the password")
-	}
-}
-
-// Another server may publish between the read and the write.
-func TestPublishPasswordSurvivesARace(t *testing.T) {
-	client := fake.NewClientset()
-	raced := false
-	client.PrependReactor("create", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
-		if raced {
-			return false, nil, nil
-		}
-		raced = true
-		return true, nil, apierrors.NewAlreadyExists(corev1.Resource("secrets"), "x")
-	})
-	if err := PublishPassword(t.Context(), client, Token{caHash: testHash, password: "pass"}); err != nil {
-		t.Error(err)
-	}
-}
-
-func onlySecret(t *testing.T, ctx context.Context, client *fake.Clientset) corev1.Secret {
-	t.Helper()
-	secrets, err := client.CoreV1().Secrets("kube-system").List(ctx, metav1.ListOptions{})
-	if err != nil || len(secrets.Items) != 1 {
-		t.Fatalf("secrets: %v, %v", secrets, err)
-	}
-	return secrets.Items[0]
 }

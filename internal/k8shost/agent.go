@@ -1,0 +1,257 @@
+package k8shost
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+
+	"plasmacloud.io/plasmacloud/internal/atomicfile"
+	"plasmacloud.io/plasmacloud/internal/k8shost/cluster"
+	"plasmacloud.io/plasmacloud/internal/k8shost/component"
+	"plasmacloud.io/plasmacloud/internal/k8shost/config"
+	"plasmacloud.io/plasmacloud/internal/k8shost/datadir"
+	"plasmacloud.io/plasmacloud/internal/k8shost/host"
+	"plasmacloud.io/plasmacloud/internal/k8shost/identity"
+	"plasmacloud.io/plasmacloud/internal/k8shost/join"
+	"plasmacloud.io/plasmacloud/internal/k8shost/node"
+	"plasmacloud.io/plasmacloud/internal/k8shost/token"
+)
+
+// agent is one run of `k8shost agent`.
+type agent struct {
+	config   *config.Agent
+	dir      datadir.Dir
+	log      *slog.Logger
+	facts    *host.Facts
+	balancer *join.LoadBalancer
+	proxy    *identity.Proxy
+	known    joined
+}
+
+// joined is what an agent keeps of the cluster it joined, so that it can start while no server answers.
+type joined struct {
+	cluster.Settings
+	Kubernetes string // the servers' version
+}
+
+// RunAgent runs an agent until ctx ends. It calls ready once the node does its job.
+func RunAgent(ctx context.Context, c *config.Agent, log *slog.Logger, ready func()) error {
+	a := &agent{config: c, dir: datadir.New(c.DataDir), log: log}
+	unlock, err := claim(ctx, a.dir, log)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	facts, err := host.Detect(host.Options{DataDir: c.DataDir, Ports: c.Ports()})
+	if err != nil {
+		return err
+	}
+	a.facts = &facts
+	if err := preflight(a.facts, log); err != nil {
+		return err
+	}
+	// The load balancer and the node's identity outlive the parts that stop when ctx ends: those still use them.
+	lastCtx, last := context.WithCancel(context.WithoutCancel(ctx))
+	defer last()
+	if err := a.join(ctx, lastCtx); err != nil {
+		return err
+	}
+	defer a.proxy.Stop()
+	stages, err := a.stages()
+	if err != nil {
+		return err
+	}
+	return runStages(ctx, log, ready, stages...)
+}
+
+// join makes the node known to the cluster: it verifies the server by the token's hash, verifies the token, and gets
+// the node's first certificate. A node that has joined before needs none of it.
+func (a *agent) join(ctx, lastCtx context.Context) error {
+	joinedBefore, err := a.remember()
+	if err != nil {
+		return err
+	}
+	var given token.Token
+	text, err := a.config.ReadToken()
+	if err == nil && text != "" {
+		given, err = token.Parse(text.Reveal())
+	}
+	if err != nil {
+		return err
+	}
+	if !joinedBefore {
+		if err := a.trustServer(ctx, given); err != nil {
+			return err
+		}
+	}
+	if err := a.startBalancer(lastCtx); err != nil {
+		return err
+	}
+	if err := a.obtainIdentity(ctx, given); err != nil {
+		return err
+	}
+	if !joinedBefore {
+		return a.learn(ctx)
+	}
+	return nil
+}
+
+func (a *agent) caFile() string        { return a.dir.Path("agent", "pki", "ca.crt") }
+func (a *agent) bootstrapFile() string { return a.dir.Path("agent", "pki", "bootstrap.kubeconfig") }
+func (a *agent) joinedFile() string    { return a.dir.Path("agent", "cluster.json") }
+
+// remember reads what the agent knows of its cluster.
+func (a *agent) remember() (bool, error) {
+	content, err := os.ReadFile(a.joinedFile())
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(content, &a.known); err != nil {
+		return false, fmt.Errorf("read %s: %w", a.joinedFile(), err)
+	}
+	return true, nil
+}
+
+func (a *agent) trustServer(ctx context.Context, given token.Token) error {
+	ctx, cancel := soon(ctx)
+	defer cancel()
+	ca, err := join.Discover(ctx, a.config.ServerURL, given)
+	if err != nil {
+		return err
+	}
+	client, err := join.NewClient(a.config.ServerURL, ca, given)
+	if err != nil {
+		return err
+	}
+	if err := join.VerifyToken(ctx, client); err != nil {
+		return err
+	}
+	_, err = atomicfile.WriteChanged(a.caFile(), ca, 0o600)
+	return err
+}
+
+// balancerURL is the API for this node's own clients: whichever server answers.
+func (a *agent) balancerURL() string {
+	return "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(a.config.LBServerPort))
+}
+
+func (a *agent) startBalancer(ctx context.Context) error {
+	parsed, err := url.Parse(a.config.ServerURL)
+	if err != nil {
+		return err
+	}
+	address := parsed.Host
+	if parsed.Port() == "" {
+		address = net.JoinHostPort(parsed.Hostname(), "443")
+	}
+	ca, err := os.ReadFile(a.caFile())
+	if err != nil {
+		return err
+	}
+	a.balancer, err = join.ListenLoadBalancer(join.LoadBalancerConfig{
+		Listen: net.JoinHostPort("127.0.0.1", strconv.Itoa(a.config.LBServerPort)),
+		File:   a.dir.Path("agent", "servers.json"), Servers: []string{address}, CA: ca, Logger: a.log.With("component", "balancer"),
+	})
+	if err != nil {
+		return err
+	}
+	go func() {
+		if err := a.balancer.Run(ctx); err != nil {
+			a.log.Error("the API load balancer ended", "error", err)
+		}
+	}()
+	return nil
+}
+
+func (a *agent) obtainIdentity(ctx context.Context, given token.Token) error {
+	a.proxy = &identity.Proxy{
+		NodeName: a.config.NodeName, Server: a.balancerURL(), CAFile: a.caFile(),
+		Dir: a.dir.AgentPKI(), Kubeconfig: a.dir.Path("agent", "pki", "node-proxy.kubeconfig"),
+	}
+	if given != (token.Token{}) {
+		ca, err := os.ReadFile(a.caFile())
+		if err != nil {
+			return err
+		}
+		if err := join.BootstrapKubeconfig(a.bootstrapFile(), a.balancerURL(), ca, given); err != nil {
+			return err
+		}
+		a.proxy.Bootstrap = a.bootstrapFile()
+	}
+	ctx, cancel := soon(ctx)
+	defer cancel()
+	return a.proxy.Obtain(ctx)
+}
+
+// learn asks the cluster for its settings and keeps them.
+func (a *agent) learn(ctx context.Context) error {
+	ctx, cancel := soon(ctx)
+	defer cancel()
+	client, err := a.proxy.Client()
+	if err != nil {
+		return err
+	}
+	if a.known.Settings, err = cluster.ReadSettings(ctx, client); err != nil {
+		return err
+	}
+	version, err := client.Discovery().ServerVersion()
+	if err != nil {
+		return fmt.Errorf("ask for the servers' version: %w", err)
+	}
+	a.known.Kubernetes = version.GitVersion
+	content, err := json.MarshalIndent(a.known, "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(a.joinedFile(), content, 0o600)
+}
+
+func (a *agent) stages() ([]component.Stage, error) {
+	want := a.config.KubernetesVersion
+	if want == "" {
+		want = a.known.Kubernetes // a node must not be newer than its servers
+	}
+	catalogue, version, err := openRelease(a.config.ReleaseDir, want)
+	if err != nil {
+		return nil, err
+	}
+	n := &node.Node{
+		Config: &a.config.Node, Dir: a.dir, Log: a.log, Settings: a.facts.Settings(), Cgroups: a.facts.Cgroup,
+		Release: catalogue, Version: version,
+		ClusterCIDR: a.known.ClusterCIDR, ClusterDNS: a.known.ClusterDNS, ClusterDomain: a.known.ClusterDomain,
+	}
+	containerd, err := n.Containerd()
+	if err != nil {
+		return nil, err
+	}
+	credentials := node.Credentials{
+		CA: a.caFile(), Kubelet: a.dir.Path("agent", "pki", "kubelet.kubeconfig"), Proxy: a.proxy.Kubeconfig,
+		Bootstrap: a.proxy.Bootstrap,
+	}
+	workers, err := nodeParts(n, credentials, func(string) bool { return false })
+	if err != nil {
+		return nil, err
+	}
+	a.log.Info("starting agent", "kubernetes", version, "node", a.config.NodeName, "address", a.config.NodeIP, "server", a.config.ServerURL)
+	return []component.Stage{{containerd, a.watchServers()}, {n.ImportImages()}, workers}, nil
+}
+
+// watchServers keeps the load balancer's list of servers true.
+func (a *agent) watchServers() component.Component {
+	return component.NewRoutine("servers", a.log, nil, func(ctx context.Context) error {
+		client, err := a.proxy.Client()
+		if err != nil {
+			return err
+		}
+		return join.WatchServers(ctx, client, a.balancer, a.log.With("component", "servers"))
+	})
+}

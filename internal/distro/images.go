@@ -22,7 +22,7 @@ import (
 const imagesRecord = "images.json"
 
 // imageFormat is part of every layer's and image's recipe: it changes when the code that writes them does.
-const imageFormat = "1"
+const imageFormat = "2"
 
 // kubePrograms are the names under which the multi-call binary runs.
 var kubePrograms = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubeadm", "kubectl"}

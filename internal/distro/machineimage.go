@@ -78,12 +78,16 @@ func proxyTools(in inputs) ([]oci.Node, error) {
 		}
 		return planned, nil
 	}
-	dir := in.path(machineRootStep, ".")
-	layer, err := oci.ReadLayer(dir)
+	layer, err := oci.ReadLayer(in.path(machineRootStep, "."))
 	if err != nil {
 		return nil, err
 	}
-	return debian.Closure(oci.BlobPath(dir, layer.SHA256), programs, plugins)
+	root, err := layer.Uncompressed()
+	if err != nil {
+		return nil, fmt.Errorf("read machine root: %w", err)
+	}
+	defer root.Close() //nolint:errcheck // only read
+	return debian.Closure(root, programs, plugins)
 }
 
 // machineOverlay plans the layer that all machine images have over Debian's: runtime, units and settings.

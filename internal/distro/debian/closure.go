@@ -2,11 +2,11 @@ package debian
 
 import (
 	"archive/tar"
+	"bytes"
 	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -17,16 +17,11 @@ import (
 // maxLinks bounds how many symbolic links are followed for one path.
 const maxLinks = 20
 
-// Closure picks programs out of a root file system's tar file, with the shared libraries they need, the links by which
+// Closure picks programs out of a root file system, given as a tar file, with the shared libraries they need, the links by which
 // both are found, and the files of further directories, given as patterns. It is how an image that needs two programs of Debian's does
 // not get all of Debian.
-func Closure(tarFile string, programs, directories []string) ([]oci.Node, error) {
-	file, err := os.Open(tarFile)
-	if err != nil {
-		return nil, fmt.Errorf("read root file system: %w", err)
-	}
-	defer file.Close() //nolint:errcheck // only read
-	root, err := index(file)
+func Closure(tarFile io.Reader, programs, directories []string) ([]oci.Node, error) {
+	root, err := index(tarFile)
 	if err != nil {
 		return nil, fmt.Errorf("read root file system: %w", err)
 	}
@@ -50,16 +45,15 @@ func Closure(tarFile string, programs, directories []string) ([]oci.Node, error)
 	return nodes, nil
 }
 
-// archive is a tar file that can be read in any order.
+// archive is a tar file in memory.
 type archive struct {
-	file    *os.File
 	headers map[string]*tar.Header
-	offsets map[string]int64
+	content map[string][]byte
 }
 
-func index(file *os.File) (*archive, error) {
-	a := &archive{file: file, headers: make(map[string]*tar.Header), offsets: make(map[string]int64)}
-	reader := tar.NewReader(file)
+func index(tarFile io.Reader) (*archive, error) {
+	a := &archive{headers: make(map[string]*tar.Header), content: make(map[string][]byte)}
+	reader := tar.NewReader(tarFile)
 	for {
 		header, err := reader.Next()
 		if errors.Is(err, io.EOF) {
@@ -69,11 +63,10 @@ func index(file *os.File) (*archive, error) {
 			return nil, err
 		}
 		name := path.Clean(header.Name)
-		offset, err := file.Seek(0, io.SeekCurrent)
-		if err != nil {
+		if a.content[name], err = io.ReadAll(reader); err != nil {
 			return nil, err
 		}
-		a.headers[name], a.offsets[name] = header, offset
+		a.headers[name] = header
 	}
 }
 
@@ -105,13 +98,9 @@ func (c *closure) add(name string) error {
 		return nil
 	}
 	header := c.root.headers[real]
-	section := io.NewSectionReader(c.root.file, c.root.offsets[real], header.Size)
-	data, err := io.ReadAll(section)
-	if err != nil {
-		return err
-	}
-	c.nodes[real] = oci.Node{Path: real, Mode: header.Mode & 0o7777, Data: data}
-	binary, err := elf.NewFile(section)
+	content := c.root.content[real]
+	c.nodes[real] = oci.Node{Path: real, Mode: header.Mode & 0o7777, Data: content}
+	binary, err := elf.NewFile(bytes.NewReader(content))
 	if err != nil {
 		return nil //nolint:nilerr // a file that is not a program needs nothing
 	}

@@ -70,7 +70,7 @@ func (i Image) assemble() (v1.Image, error) {
 	additions := make([]mutate.Addendum, 0, len(i.Layers))
 	for _, layer := range i.Layers {
 		additions = append(additions, mutate.Addendum{
-			Layer: layer, MediaType: types.OCIUncompressedLayer, History: v1.History{Created: v1.Time{Time: Epoch}},
+			Layer: layer, MediaType: types.OCILayerZStd, History: v1.History{Created: v1.Time{Time: Epoch}},
 		})
 	}
 	image, err := mutate.Append(image, additions...)

@@ -1,8 +1,8 @@
 // Package oci writes container images without any container engine: layers as tar files, and the configuration and
 // manifest that make them an image. All of it is the same in every build: fixed times, sorted names, root's files.
 //
-// Layers are not compressed. They are read from the local disk, never from a network, and unpacking is what a node's
-// first start waits for; docs/distro.md has the measurements.
+// Layers are compressed with zstd at its fastest: importing such a layer takes half as long as importing a plain tar
+// file or one compressed with gzip, and a third of the disk; docs/distro.md has the measurements.
 package oci
 
 import (
@@ -22,6 +22,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/klauspost/compress/zstd"
 )
 
 // layerRecord is the file beside a layer's blob that describes it.
@@ -43,8 +44,9 @@ type Node struct {
 // Layer is a layer in a directory of blobs. It implements v1.Layer by what was recorded when it was written, so that
 // no image ever reads a layer again.
 type Layer struct {
-	SHA256 string `json:"sha256"`
-	Bytes  int64  `json:"size"`
+	SHA256 string `json:"sha256"` // of the blob
+	Bytes  int64  `json:"size"`   // of the blob
+	Diff   string `json:"diff"`   // SHA-256 of the tar file in it
 	dir    string
 }
 
@@ -76,13 +78,18 @@ func StreamLayer(dir string, produce func(io.Writer) error) (*Layer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write layer: %w", err)
 	}
-	hash := sha256.New()
-	produceErr := produce(io.MultiWriter(file, hash))
+	blob, diff := sha256.New(), sha256.New()
+	compressor, err := zstd.NewWriter(io.MultiWriter(file, blob), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("write layer: %w", err), file.Close())
+	}
+	produceErr := produce(io.MultiWriter(compressor, diff))
+	closeErr := compressor.Close()
 	size, seekErr := file.Seek(0, io.SeekCurrent)
-	if err := errors.Join(produceErr, seekErr, file.Close()); err != nil {
+	if err := errors.Join(produceErr, closeErr, seekErr, file.Close()); err != nil {
 		return nil, fmt.Errorf("write layer: %w", err)
 	}
-	layer := &Layer{SHA256: hex.EncodeToString(hash.Sum(nil)), Bytes: size, dir: dir}
+	layer := &Layer{SHA256: hex.EncodeToString(blob.Sum(nil)), Bytes: size, Diff: hex.EncodeToString(diff.Sum(nil)), dir: dir}
 	if err := os.Rename(file.Name(), BlobPath(dir, layer.SHA256)); err != nil {
 		return nil, fmt.Errorf("write layer: %w", err)
 	}
@@ -109,20 +116,42 @@ func ReadLayer(dir string) (*Layer, error) {
 // Digest is the blob's name.
 func (l *Layer) Digest() (v1.Hash, error) { return v1.Hash{Algorithm: "sha256", Hex: l.SHA256}, nil }
 
-// DiffID is the same: the blob is not compressed.
-func (l *Layer) DiffID() (v1.Hash, error) { return l.Digest() }
+// DiffID is the digest of the tar file in it.
+func (l *Layer) DiffID() (v1.Hash, error) { return v1.Hash{Algorithm: "sha256", Hex: l.Diff}, nil }
 
 // Compressed opens the blob.
 func (l *Layer) Compressed() (io.ReadCloser, error) { return os.Open(BlobPath(l.dir, l.SHA256)) }
 
-// Uncompressed opens the blob.
-func (l *Layer) Uncompressed() (io.ReadCloser, error) { return l.Compressed() }
+// Uncompressed opens the tar file in the blob.
+func (l *Layer) Uncompressed() (io.ReadCloser, error) {
+	file, err := l.Compressed()
+	if err != nil {
+		return nil, err
+	}
+	decompressor, err := zstd.NewReader(file)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return &tarReader{Decoder: decompressor, file: file}, nil
+}
 
 // Size is the blob's size.
 func (l *Layer) Size() (int64, error) { return l.Bytes, nil }
 
-// MediaType says that the blob is a plain tar file.
-func (l *Layer) MediaType() (types.MediaType, error) { return types.OCIUncompressedLayer, nil }
+// MediaType says how the blob is compressed.
+func (l *Layer) MediaType() (types.MediaType, error) { return types.OCILayerZStd, nil }
+
+// tarReader reads the tar file in a blob.
+type tarReader struct {
+	*zstd.Decoder
+	file io.Closer
+}
+
+// Close ends reading.
+func (r *tarReader) Close() error {
+	r.Decoder.Close()
+	return r.file.Close()
+}
 
 // withParents sorts the nodes and adds the directories above them.
 func withParents(nodes []Node) []Node {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"strconv"
@@ -224,10 +225,14 @@ func (a *agent) stages() ([]component.Stage, error) {
 	if err != nil {
 		return nil, err
 	}
+	clusterCIDR, err := netip.ParsePrefix(a.known.ClusterCIDR)
+	if err != nil {
+		return nil, fmt.Errorf("read the cluster's settings from %s: %w", a.joinedFile(), err)
+	}
 	n := &node.Node{
 		Config: &a.config.Node, Dir: a.dir, Log: a.log, Settings: a.facts.Settings(), Cgroups: a.facts.Cgroup,
 		Release: catalogue, Version: version,
-		ClusterCIDR: a.known.ClusterCIDR, ClusterDNS: a.known.ClusterDNS, ClusterDomain: a.known.ClusterDomain,
+		ClusterCIDR: clusterCIDR, ClusterDNS: a.known.ClusterDNS, ClusterDomain: a.known.ClusterDomain,
 	}
 	containerd, err := n.Containerd()
 	if err != nil {

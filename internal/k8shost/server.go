@@ -145,7 +145,7 @@ func (s *server) node() *node.Node {
 	return &node.Node{
 		Config: &s.config.Node, Dir: s.dir, Log: s.log, Settings: s.facts.Settings(), Cgroups: s.facts.Cgroup,
 		Release: s.release, Version: s.version,
-		ClusterCIDR: s.config.ClusterCIDR.String(), ClusterDNS: s.config.ClusterDNS.String(), ClusterDomain: s.config.ClusterDomain,
+		ClusterCIDR: s.config.ClusterCIDR, ClusterDNS: s.config.ClusterDNS.String(), ClusterDomain: s.config.ClusterDomain,
 	}
 }
 

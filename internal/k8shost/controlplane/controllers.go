@@ -61,6 +61,9 @@ func (p *Plane) clientArgs(client string) []string {
 		"authentication-kubeconfig=" + file,
 		"authorization-kubeconfig=" + file,
 		"leader-elect=true",
+		// At the default of 20 a second, the controllers' own accounts alone take five seconds to make.
+		"kube-api-qps=100",
+		"kube-api-burst=200",
 	}
 }
 

@@ -100,11 +100,19 @@ func (c *cluster) publish() {
 		PublishToken(ctx, c.objects, c.token),
 		PublishBootstrapRBAC(ctx, c.objects),
 		PublishServerBundle(ctx, c.objects, c.bundle(), c.token.Password()),
-		PublishClusterInfo(ctx, c.objects, c.server.URL, c.bundle().ClusterCA()),
 	} {
 		if err != nil {
 			c.t.Fatal(err)
 		}
+	}
+	c.publishInfo()
+}
+
+// publishInfo is all that discovery needs, without the slow derivations.
+func (c *cluster) publishInfo() {
+	c.t.Helper()
+	if err := PublishClusterInfo(c.t.Context(), c.objects, c.server.URL, c.bundle().ClusterCA()); err != nil {
+		c.t.Fatal(err)
 	}
 }
 

@@ -27,7 +27,7 @@ func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
 
 func TestDiscoverFindsTheCAWithoutSayingAnything(t *testing.T) {
 	c := newCluster(t, now())
-	c.publish()
+	c.publishInfo()
 	ca, err := Discover(t.Context(), c.server.URL, c.token)
 	if err != nil {
 		t.Fatal(err)
@@ -48,9 +48,9 @@ func TestDiscoverSaysWhatIsWrong(t *testing.T) {
 	silent := plainListener(t) // accepts, says nothing
 
 	c := newCluster(t, now())
-	c.publish()
+	c.publishInfo()
 	other := newCluster(t, now())
-	other.publish()
+	other.publishInfo()
 	unpublished := newCluster(t, now())
 	webSite := c.serveTLS(pki.APIServer, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "<html>welcome</html>")
@@ -140,7 +140,7 @@ func TestDiscoverSaysWhichClocksDisagree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, at(tc.made))
-			c.publish()
+			c.publishInfo()
 			_, err := Discover(t.Context(), c.server.URL, c.token)
 			if !errors.Is(err, ErrClock) {
 				t.Fatalf("got %v, want ErrClock", err)
@@ -165,7 +165,7 @@ func TestDiscoverRefusesBrokenClusterInfo(t *testing.T) {
 		"":                 "",
 	} {
 		c := newCluster(t, now())
-		c.publish()
+		c.publishInfo()
 		info, err := c.objects.CoreV1().ConfigMaps("kube-public").Get(t.Context(), "cluster-info", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -245,9 +245,6 @@ func TestServerBundleTravels(t *testing.T) {
 	c := newCluster(t, now())
 	client, err := NewClient(c.server.URL, c.bundle().ClusterCA(), c.token)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := PublishToken(t.Context(), c.objects, c.token); err != nil {
 		t.Fatal(err)
 	}
 	c.publish()
@@ -382,7 +379,7 @@ func (c *cluster) writes() []string {
 
 func TestBootstrapKubeconfig(t *testing.T) {
 	c := newCluster(t, now())
-	c.publish()
+	c.publishInfo()
 	path := filepath.Join(t.TempDir(), "bootstrap.kubeconfig")
 	if err := BootstrapKubeconfig(path, c.server.URL, c.bundle().ClusterCA(), c.token); err != nil {
 		t.Fatal(err)
@@ -410,7 +407,7 @@ func TestBootstrapKubeconfig(t *testing.T) {
 
 func TestClientsVerifyTheServer(t *testing.T) {
 	c, other := newCluster(t, now()), newCluster(t, now())
-	c.publish()
+	c.publishInfo()
 	client, err := NewClient(c.server.URL, other.bundle().ClusterCA(), c.token)
 	if err != nil {
 		t.Fatal(err)

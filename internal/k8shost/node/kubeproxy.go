@@ -47,7 +47,7 @@ func (n *Node) proxyConfiguration(credentials Credentials) *proxyconfig.KubeProx
 		TypeMeta:           metav1.TypeMeta{APIVersion: "kubeproxy.config.k8s.io/v1alpha1", Kind: "KubeProxyConfiguration"},
 		ClientConnection:   componentbase.ClientConnectionConfiguration{Kubeconfig: credentials.Proxy},
 		Mode:               "nftables",
-		ClusterCIDR:        n.ClusterCIDR,
+		ClusterCIDR:        n.ClusterCIDR.String(),
 		HostnameOverride:   n.Config.NodeName,
 		BindAddress:        n.Config.NodeIP.String(),
 		HealthzBindAddress: "0.0.0.0:" + proxyHealthPort,

@@ -9,14 +9,12 @@ import (
 	network "plasmacloud.io/plasmacloud/internal/network/node"
 )
 
-// NetworkConfig is how the pod network runs on this node; whoever takes the node down needs it too.
-func (n *Node) NetworkConfig() network.Config {
+func (n *Node) networkConfig() network.Config {
 	return network.Config{
 		NodeName:    n.Config.NodeName,
 		ClusterCIDR: n.ClusterCIDR,
 		StateDir:    n.Dir.Network(),
 		CNIConfDir:  n.Dir.CNIConf(),
-		CNIBinDir:   n.Dir.CNIBin(),
 	}
 }
 
@@ -27,7 +25,7 @@ func (n *Node) Network(client func() (kubernetes.Interface, error)) component.Co
 		if err != nil {
 			return err
 		}
-		daemon, err := network.New(n.NetworkConfig(), api, n.Log.With("component", "prismnet"))
+		daemon, err := network.New(n.networkConfig(), api.CoreV1().Nodes(), n.Log.With("component", "prismnet"))
 		if err != nil {
 			return err
 		}

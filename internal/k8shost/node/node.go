@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -30,10 +31,9 @@ type Node struct {
 	Release *release.Catalogue
 	Version string // of Kubernetes
 
-	ClusterCIDR   string
+	ClusterCIDR   netip.Prefix
 	ClusterDNS    string
 	ClusterDomain string
-	APIServer     string // URL that the node's own clients use
 }
 
 // Credentials are the node's identities, as files.

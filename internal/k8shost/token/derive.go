@@ -18,7 +18,7 @@ import (
 const (
 	scryptN = 1 << 15
 	scryptR = 8
-	scryptP = 3
+	scryptP = 1
 )
 
 // Bootstrap returns the bootstrap token, <id>.<secret>, with which the token

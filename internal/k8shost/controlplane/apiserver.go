@@ -2,10 +2,6 @@ package controlplane
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"time"
@@ -32,7 +28,9 @@ func (p *Plane) APIServer(store Datastore) *component.Process {
 			_, err := atomicfile.WriteChanged(p.auditPolicyFile(), auditPolicy, 0o600)
 			return err
 		},
-		Probe: p.apiServerReady,
+		Probe: func(ctx context.Context) error {
+			return p.healthyTo(ctx, p.LocalURL()+"/readyz", pki.ClusterCA, pki.Supervisor)
+		},
 		Grace: 30 * time.Second,
 	})
 }
@@ -83,23 +81,4 @@ func (p *Plane) apiServerArgs(store Datastore) []string {
 			"authentication-token-webhook-cache-ttl="+c.WebhookCacheTTL.String())
 	}
 	return args
-}
-
-// apiServerReady asks /readyz as the launcher itself, over verified TLS.
-func (p *Plane) apiServerReady(ctx context.Context) error {
-	ca, err := os.ReadFile(p.PKI.CAPath(pki.ClusterCA))
-	if err != nil {
-		return err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(ca) {
-		return errors.New("no certificate in " + p.PKI.CAPath(pki.ClusterCA))
-	}
-	certificate, err := tls.LoadX509KeyPair(p.PKI.CertPath(pki.Supervisor), p.PKI.KeyPath(pki.Supervisor))
-	if err != nil {
-		return fmt.Errorf("load own certificate: %w", err)
-	}
-	return healthy(p.LocalURL()+"/readyz", &tls.Config{
-		MinVersion: tls.VersionTLS13, RootCAs: pool, Certificates: []tls.Certificate{certificate},
-	})(ctx)
 }

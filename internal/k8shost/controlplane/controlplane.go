@@ -5,6 +5,7 @@ package controlplane
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net"
@@ -92,4 +93,22 @@ func healthy(url string, tlsConfig *tls.Config) func(context.Context) error {
 		}
 		return nil
 	}
+}
+
+// healthyTo asks for the health of one of the control plane's servers, over verified TLS, with the named client
+// certificate.
+func (p *Plane) healthyTo(ctx context.Context, url string, authority pki.Authority, client string) error {
+	ca, err := os.ReadFile(p.PKI.CAPath(authority))
+	if err != nil {
+		return err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(ca) {
+		return fmt.Errorf("no certificate in %s", p.PKI.CAPath(authority))
+	}
+	certificate, err := tls.LoadX509KeyPair(p.PKI.CertPath(client), p.PKI.KeyPath(client))
+	if err != nil {
+		return fmt.Errorf("load own certificate: %w", err)
+	}
+	return healthy(url, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, Certificates: []tls.Certificate{certificate}})(ctx)
 }

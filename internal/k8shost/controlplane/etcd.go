@@ -13,9 +13,8 @@ import (
 )
 
 const (
-	etcdClientPort  = "2379"
-	etcdPeerPort    = "2380"
-	etcdMetricsAddr = "127.0.0.1:2381"
+	etcdClientPort = "2379"
+	etcdPeerPort   = "2380"
 )
 
 // EtcdMembership says how this node's etcd finds its cluster.
@@ -59,7 +58,6 @@ func (p *Plane) embeddedEtcd(m EtcdMembership) Datastore {
 		"initial-advertise-peer-urls=" + p.EtcdPeerURL(),
 		"initial-cluster=" + strings.Join(initial, ","),
 		"initial-cluster-state=" + state,
-		"listen-metrics-urls=http://" + etcdMetricsAddr,
 		"client-cert-auth=true",
 		"trusted-ca-file=" + p.PKI.CAPath(pki.EtcdCA),
 		"cert-file=" + p.PKI.CertPath(pki.EtcdServer),
@@ -71,7 +69,6 @@ func (p *Plane) embeddedEtcd(m EtcdMembership) Datastore {
 		"logger=zap",
 		"log-outputs=stderr",
 	}
-	probe := healthy("http://"+etcdMetricsAddr+"/readyz", nil)
 	process := p.process(component.Spec{
 		Name: "etcd", Path: p.Etcd, Args: merge(args, p.Config.EtcdArgs),
 		Prepare: func(context.Context) error {
@@ -86,7 +83,8 @@ func (p *Plane) embeddedEtcd(m EtcdMembership) Datastore {
 					return err
 				}
 			}
-			return probe(ctx)
+			// On the clients' own port, as what follows connects to it at once; the answer takes a quorum.
+			return p.healthyTo(ctx, local+"/health", pki.EtcdCA, pki.APIServerEtcdClient)
 		},
 		Grace: 20 * time.Second,
 	})

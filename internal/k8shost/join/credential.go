@@ -2,6 +2,7 @@ package join
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 
@@ -36,7 +37,10 @@ func VerifyToken(ctx context.Context, client kubernetes.Interface) error {
 // explainAPI puts an API error into the terms of this package.
 func explainAPI(err error) error {
 	var status apierrors.APIStatus
+	var verification *tls.CertificateVerificationError
 	switch {
+	case errors.As(err, &verification):
+		return explainUntrusted(err, "API server", "")
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%w: it is wrong or has expired: make a new one with `k8shost token create` on a server, or use the one in <data-dir>/server/token", ErrTokenRefused)
 	case errors.As(err, &status):

@@ -19,17 +19,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+
+	"plasmacloud.io/plasmacloud/internal/k8shost/pki"
 )
 
 const (
 	nodeUserPrefix  = "system:node:"
 	nodeGroup       = "system:nodes"
 	bootstrapPrefix = "system:bootstrappers:k8shost:"
-
-	// ProxyUserPrefix and ProxyGroup make the identity that a node's kube-proxy, pod network and API load balancer
-	// share.
-	ProxyUserPrefix = "system:node-proxy:"
-	ProxyGroup      = "k8shost:node-proxies"
 )
 
 // Approver approves the certificates that nodes ask for and that Kubernetes itself does not approve: the kubelets'
@@ -166,8 +163,8 @@ func (a *Approver) judgeServing(ctx context.Context, request *certificatesv1.Cer
 
 // judgeProxy wants a node, or somebody about to become one, that asks for the proxy identity and nothing else.
 func judgeProxy(request *certificatesv1.CertificateSigningRequest, parsed *x509.CertificateRequest) error {
-	nodeName, isProxy := strings.CutPrefix(parsed.Subject.CommonName, ProxyUserPrefix)
-	if !isProxy || !slices.Equal(parsed.Subject.Organization, []string{ProxyGroup}) {
+	nodeName, isProxy := strings.CutPrefix(parsed.Subject.CommonName, pki.NodeProxyUserPrefix)
+	if !isProxy || !slices.Equal(parsed.Subject.Organization, []string{pki.NodeProxyGroup}) {
 		return notOurs("not a node proxy's identity")
 	}
 	if len(parsed.DNSNames)+len(parsed.IPAddresses)+len(parsed.EmailAddresses)+len(parsed.URIs) > 0 {
@@ -181,7 +178,7 @@ func judgeProxy(request *certificatesv1.CertificateSigningRequest, parsed *x509.
 	if request.Spec.Username == nodeUserPrefix+nodeName && slices.Contains(request.Spec.Groups, nodeGroup) {
 		return nil
 	}
-	if request.Spec.Username == ProxyUserPrefix+nodeName && slices.Contains(request.Spec.Groups, ProxyGroup) {
+	if request.Spec.Username == pki.NodeProxyUserPrefix+nodeName && slices.Contains(request.Spec.Groups, pki.NodeProxyGroup) {
 		return nil // renewal
 	}
 	for _, group := range request.Spec.Groups {

@@ -20,6 +20,23 @@ func (a Args) Get(key string) (string, bool) {
 	return "", false
 }
 
+// Flags gives a component's command line: the launcher's own key=value pairs, each unless these args have the same key,
+// and then these args.
+func (a Args) Flags(own ...string) []string {
+	var flags []string
+	for _, arg := range own {
+		key, _ := splitArg(arg)
+		if _, replaced := a.Get(key); !replaced {
+			flags = append(flags, "--"+arg)
+		}
+	}
+	for _, arg := range a {
+		key, value := splitArg(arg)
+		flags = append(flags, "--"+key+"="+value)
+	}
+	return flags
+}
+
 // normalize takes away the dashes that people write before a key, and the underscores in it
 // that components take for dashes.
 func (a Args) normalize() {

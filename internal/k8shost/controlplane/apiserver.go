@@ -18,7 +18,7 @@ var auditPolicy []byte
 
 // APIServer returns kube-apiserver on the given datastore.
 func (p *Plane) APIServer(store Datastore) *component.Process {
-	args := merge(p.apiServerArgs(store), p.Config.KubeAPIServerArgs)
+	args := p.Config.KubeAPIServerArgs.Flags(p.apiServerArgs(store)...)
 	return p.process(component.Spec{
 		Name: "kube-apiserver", Path: p.Kube, Args: args,
 		Prepare: func(context.Context) error {

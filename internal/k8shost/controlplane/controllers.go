@@ -35,7 +35,7 @@ func (p *Plane) ControllerManager() *component.Process {
 		"profiling=false",
 	)
 	return p.process(component.Spec{
-		Name: "kube-controller-manager", Path: p.Kube, Args: merge(args, c.KubeControllerManagerArgs),
+		Name: "kube-controller-manager", Path: p.Kube, Args: c.KubeControllerManagerArgs.Flags(args...),
 		Probe: selfSignedHealthy(controllerManagerPort),
 	})
 }
@@ -48,7 +48,7 @@ func (p *Plane) Scheduler() *component.Process {
 		"profiling=false",
 	)
 	return p.process(component.Spec{
-		Name: "kube-scheduler", Path: p.Kube, Args: merge(args, p.Config.KubeSchedulerArgs),
+		Name: "kube-scheduler", Path: p.Kube, Args: p.Config.KubeSchedulerArgs.Flags(args...),
 		Probe: selfSignedHealthy(schedulerPort),
 	})
 }

@@ -70,7 +70,7 @@ func (p *Plane) embeddedEtcd(m EtcdMembership) Datastore {
 		"log-outputs=stderr",
 	}
 	process := p.process(component.Spec{
-		Name: "etcd", Path: p.Etcd, Args: merge(args, p.Config.EtcdArgs),
+		Name: "etcd", Path: p.Etcd, Args: p.Config.EtcdArgs.Flags(args...),
 		Prepare: func(context.Context) error {
 			if err := os.MkdirAll(p.Dir.EtcdData(), 0o700); err != nil {
 				return fmt.Errorf("make etcd's directory: %w", err)

@@ -33,24 +33,21 @@ func (n *Node) Kubelet(credentials Credentials) (*component.Process, error) {
 	}
 	configFile := filepath.Join(n.Dir.Agent(), "kubelet.yaml")
 	args := []string{
-		"--config=" + configFile,
-		"--kubeconfig=" + credentials.Kubelet,
-		"--root-dir=" + n.Dir.Kubelet(),
-		"--cert-dir=" + n.Dir.AgentPKI(),
-		"--hostname-override=" + n.Config.NodeName,
-		"--node-ip=" + n.Config.NodeIP.String(),
+		"config=" + configFile,
+		"kubeconfig=" + credentials.Kubelet,
+		"root-dir=" + n.Dir.Kubelet(),
+		"cert-dir=" + n.Dir.AgentPKI(),
+		"hostname-override=" + n.Config.NodeName,
+		"node-ip=" + n.Config.NodeIP.String(),
 	}
 	if credentials.Bootstrap != "" {
-		args = append(args, "--bootstrap-kubeconfig="+credentials.Bootstrap)
+		args = append(args, "bootstrap-kubeconfig="+credentials.Bootstrap)
 	}
 	if len(n.Config.NodeLabels) > 0 {
-		args = append(args, "--node-labels="+strings.Join(n.Config.NodeLabels, ","))
-	}
-	for _, arg := range n.Config.KubeletArgs {
-		args = append(args, "--"+strings.TrimLeft(arg, "-"))
+		args = append(args, "node-labels="+strings.Join(n.Config.NodeLabels, ","))
 	}
 	return n.process(component.Spec{
-		Name: "kubelet", Path: binary, Args: args, Env: []string{n.binPath()},
+		Name: "kubelet", Path: binary, Args: n.Config.KubeletArgs.Flags(args...), Env: []string{n.binPath()},
 		Prepare: func(context.Context) error { return n.prepareKubelet(configFile, credentials) },
 		Probe:   answering(kubeletHealthz),
 	}), nil

@@ -72,7 +72,7 @@ func (b *backend) serve(l net.Listener) {
 			go func() {
 				fmt.Fprintln(conn, b.name)
 				_, _ = io.Copy(conn, conn)
-				_ = conn.CloseWrite()
+				conn.Close()
 			}()
 		}
 	}()
@@ -386,6 +386,7 @@ func TestHalfClosedConnectionsDeliverEverything(t *testing.T) {
 	if err != nil || !bytes.Equal(got, sent) {
 		t.Errorf("sent %d bytes, got %d, %v", len(sent), len(got), err)
 	}
+	conn.Close()
 	eventually(t, "the session ends", func() bool { return lb.Status()[0].Connections == 0 })
 }
 

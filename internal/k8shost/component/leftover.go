@@ -58,7 +58,7 @@ func Leftovers(runDir string) ([]Leftover, error) {
 		var recorded string
 		_, scanErr := fmt.Sscan(string(content), &pid, &recorded)
 		current, statErr := startTime(pid)
-		if scanErr != nil || statErr != nil || current != recorded {
+		if scanErr != nil || statErr != nil || current != recorded || zombie(pid) {
 			if err := os.Remove(file); err != nil {
 				return nil, err
 			}

@@ -1,0 +1,103 @@
+# PlasmaCloud. `make help` lists what there is; what takes more than a few lines is a script in hack/.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.NOTPARALLEL: # prerequisites are listed in the order in which they have to run
+
+# Settings, to be given on the command line or by the environment.
+RELEASE  ?= $(CURDIR)/_output/release#  where the built release goes
+DATA_DIR ?= /var/lib/k8shost#           what `make up` runs in
+FLAGS    ?=#                            further flags of `k8shost server` for `make up`
+
+# A Go that is older than go.mod asks for fetches the right one.
+export GOTOOLCHAIN ?= auto
+export PLASMACLOUD_RELEASE := $(abspath $(RELEASE))
+
+# The programs carry the version that git knows; a tree that git does not trust, or an unpacked archive, has none.
+VCS     := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
+GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=$(VCS) -ldflags='-s -w'
+DISTRO  := go run ./cmd/distro
+STEP    := hack/step.sh
+
+# A folder below test/e2e or test/bench that holds Go tests is a target.
+scenarios  = $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard test/$(1)/*/*_test.go)))))
+SCENARIOS := $(filter-out lab,$(call scenarios,e2e))
+BENCHES   := $(call scenarios,bench)
+FIRST     := single multinode
+
+##@ Use
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[A-Za-z0-9$$()-]+:.*## / { sub(/\$$\(E2E\)/, "e2e-<scenario>", $$1); sub(/\$$\(BENCH\)/, "bench-<name>", $$1); printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@printf '\nscenarios: %s\nbenchmarks: %s\n' '$(SCENARIOS)' '$(BENCHES)'
+
+.PHONY: up
+up: distro build ## Build everything and start a single-node cluster in DATA_DIR (default /var/lib/k8shost)
+	@mkdir -p -m 700 $(DATA_DIR) $(DATA_DIR)/agent $(DATA_DIR)/agent/images
+	@$(DISTRO) export --output $(RELEASE) --file $(DATA_DIR)/agent/images/toolbox.tar plasmacloud.io/toolbox:latest
+	@hack/up.sh $(RELEASE) $(DATA_DIR) $(FLAGS)
+
+.PHONY: down
+down: build ## Stop that cluster and remove all of it, the data too
+	$(RELEASE)/bin/k8shost down --data-dir $(DATA_DIR) --purge
+
+##@ Build
+
+.PHONY: packages
+packages: ## Install the system packages that are missing
+	@hack/packages.sh
+
+.PHONY: distro
+distro: packages ## Build the distribution from source into RELEASE: Kubernetes, runtime, images
+	@$(STEP) distro $(DISTRO) build --output $(RELEASE)
+
+.PHONY: distro-add
+distro-add: ## Add a Kubernetes minor, or move one to another patch version: VERSION=v1.34.4
+	@[ -n "$(VERSION)" ] || { echo "distro-add: say which, as in: make distro-add VERSION=v1.34.4" >&2; exit 1; }
+	$(DISTRO) add $(VERSION)
+
+.PHONY: build
+build: ## Build our own programs, k8shost and prismnet, into RELEASE/bin
+	@mkdir -p $(RELEASE)/bin
+	$(GOBUILD) -o $(RELEASE)/bin/ ./cmd/k8shost ./cmd/prismnet
+
+.PHONY: generate
+generate: ## Write what is generated: the reference of k8shost's flags
+	go test ./internal/k8shost/config -run Reference -count=1 -update
+
+.PHONY: clean
+clean: ## Remove what was built; the content cache stays
+	rm -rf _output
+
+##@ Check
+
+.PHONY: test
+test: packages distro build unit $(FIRST:%=e2e-%) ## Unit tests, house rules, and the first scenarios: single, multinode
+
+.PHONY: test-all
+test-all: packages distro build $(patsubst %,e2e-%,$(filter-out $(FIRST),$(SCENARIOS))) ## Every other scenario
+
+.PHONY: unit
+unit: ## Unit tests and house rules
+	@$(STEP) unit go test -timeout 15m ./...
+
+E2E := $(SCENARIOS:%=e2e-%)
+.PHONY: $(E2E)
+$(E2E): e2e-%: distro build ## Run one scenario on real nodes, as root
+	@$(STEP) $@ go test -tags e2e -count=1 -timeout 20m -v ./test/e2e/$*
+
+BENCH := $(BENCHES:%=bench-%)
+.PHONY: $(BENCH)
+$(BENCH): bench-%: distro build ## Measure, and print BENCH lines
+	@go test -tags bench -count=1 -timeout 30m -v ./test/bench/$*
+
+.PHONY: lint
+lint: ## Run golangci-lint, built from source on first use
+	@tool=$$(hack/tool.sh golangci-lint) && $(STEP) lint "$$tool" run ./...
+
+.PHONY: verify
+verify: lint distro ## Lint, and check that formatting, generated files, modules and release are as they should be
+	@$(STEP) verify hack/verify.sh $(RELEASE)

@@ -68,7 +68,7 @@ func RunAgent(ctx context.Context, c *config.Agent, log *slog.Logger, ready func
 	if err != nil {
 		return err
 	}
-	return runStages(ctx, log, ready, stages...)
+	return runStages(ctx, a.dir, log, ready, stages...)
 }
 
 // join makes the node known to the cluster: it verifies the server by the token's hash, verifies the token, and gets

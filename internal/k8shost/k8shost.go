@@ -31,7 +31,7 @@ func claim(ctx context.Context, dir datadir.Dir, log *slog.Logger) (release func
 	if err != nil {
 		return nil, err
 	}
-	err = errors.Join(dir.Make(), dir.RecordLauncher())
+	err = errors.Join(dir.Make(), dir.ClearReady(), dir.RecordLauncher())
 	if err == nil {
 		err = endLeftovers(ctx, dir, log)
 	}
@@ -93,16 +93,22 @@ func openRelease(dir, version string) (*release.Catalogue, string, error) {
 }
 
 // runStages starts the parts, reports readiness, and stops the parts when ctx ends.
-func runStages(ctx context.Context, log *slog.Logger, ready func(), stages ...component.Stage) error {
+func runStages(ctx context.Context, dir datadir.Dir, log *slog.Logger, ready func(), stages ...component.Stage) error {
+	began := time.Now()
 	manager := component.NewManager(log, stages...)
 	err := manager.Start(ctx)
 	if err == nil {
+		err = dir.MarkReady()
+	}
+	if err == nil {
+		log.Info("all components are ready", "after", time.Since(began).Round(time.Millisecond))
 		ready()
 		<-ctx.Done()
 		log.Info("stopping")
 	} else if ctx.Err() != nil {
 		err = nil // told to stop while starting
 	}
+	err = errors.Join(err, dir.ClearReady())
 	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 	defer cancel()
 	return errors.Join(err, manager.Stop(stopCtx))

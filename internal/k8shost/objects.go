@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,7 +50,10 @@ func (s *server) applyObjects(ctx context.Context) error {
 		return err
 	}
 	objects := cluster.Objects{Settings: s.settings(), CoreDNSImage: image.Refs[0]}
-	return objects.Apply(ctx, client, s.config.Disabled)
+	// An API server that has just come up may still refuse one request or other.
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return component.Poll(ctx, func(ctx context.Context) error { return objects.Apply(ctx, client, s.config.Disabled) })
 }
 
 // publishJoinMaterial lets others join: where the cluster's authority can be read, the token, and, sealed with it,

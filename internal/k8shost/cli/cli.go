@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"gopkg.in/natefinch/lumberjack.v2"
 	"sigs.k8s.io/yaml"
 
 	"plasmacloud.io/plasmacloud/internal/k8shost/config"
@@ -73,8 +74,13 @@ func (o *output) print(w io.Writer, value any, table func(io.Writer) error) erro
 	}
 }
 
-func newLogger(level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+// newLogger writes to standard error, or to the file asked for, with rotation.
+func newLogger(settings *config.Node) *slog.Logger {
+	var target io.Writer = os.Stderr
+	if settings.LogFile != "" {
+		target = &lumberjack.Logger{Filename: settings.LogFile, MaxSize: 50, MaxBackups: 5, MaxAge: 30, Compress: true}
+	}
+	return slog.New(slog.NewTextHandler(target, &slog.HandlerOptions{Level: settings.Level()}))
 }
 
 // dataDirFlag is the --data-dir of commands that look at a node that exists; the environment can set it too.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"plasmacloud.io/plasmacloud/internal/k8shost/config"
 	"plasmacloud.io/plasmacloud/internal/k8shost/datadir"
 	"plasmacloud.io/plasmacloud/internal/k8shost/service"
 	"plasmacloud.io/plasmacloud/internal/k8shost/teardown"
@@ -45,7 +46,7 @@ func downCommand() *cobra.Command {
 				return err
 			}
 			return teardown.Run(ctx, teardown.Options{
-				Dir: dir, Log: newLogger(0), Purge: purge,
+				Dir: dir, Log: newLogger(&config.Node{}), Purge: purge,
 				Network: func() error {
 					return network.Cleanup(network.Config{StateDir: dir.Network(), CNIConfDir: dir.CNIConf()})
 				},

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"os"
-	"path/filepath"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
@@ -24,7 +23,7 @@ func serverCommand() *cobra.Command {
 			if err := loadServer(cmd, settings); err != nil {
 				return err
 			}
-			return k8shost.RunServer(cmd.Context(), settings, newLogger(settings.Level()), announceReady(settings.DataDir))
+			return k8shost.RunServer(cmd.Context(), settings, newLogger(&settings.Node), notifySystemd)
 		},
 	}
 	settings.AddFlags(cmd.Flags())
@@ -51,7 +50,7 @@ func agentCommand() *cobra.Command {
 			if err := settings.Validate(); err != nil {
 				return err
 			}
-			return k8shost.RunAgent(cmd.Context(), settings, newLogger(settings.Level()), announceReady(settings.DataDir))
+			return k8shost.RunAgent(cmd.Context(), settings, newLogger(&settings.Node), notifySystemd)
 		},
 	}
 	settings.AddFlags(cmd.Flags())
@@ -72,14 +71,5 @@ func loadServer(cmd *cobra.Command, settings *config.Server) error {
 	return settings.Validate()
 }
 
-// announceReady tells systemd, where it listens, and anybody who waits for the node's ready file.
-func announceReady(dataDir string) func() {
-	file := readyFile(dataDir)
-	_ = os.Remove(file)
-	return func() {
-		_ = os.WriteFile(file, nil, 0o600)
-		_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
-	}
-}
-
-func readyFile(dataDir string) string { return filepath.Join(dataDir, "run", "ready") }
+// notifySystemd tells systemd, where it listens, that the service is up.
+func notifySystemd() { _, _ = daemon.SdNotify(false, daemon.SdNotifyReady) }

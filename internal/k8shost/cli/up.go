@@ -48,11 +48,13 @@ func up(ctx context.Context, cmd *cobra.Command, settings *config.Server) error 
 	if pid, running := dir.Launcher(); running {
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "k8shost runs already (process %d)\n", pid)
 	} else {
+		if err := cmd.Flags().Set("log-file", service.LogFile(dir)); err != nil {
+			return err
+		}
 		content, err := export(cmd.Flags())
 		if err != nil {
 			return err
 		}
-		_ = os.Remove(readyFile(settings.DataDir))
 		if ended, err = service.Start(ctx, dir, content); err != nil {
 			return err
 		}
@@ -84,9 +86,9 @@ func awaitServer(ctx context.Context, dir datadir.Dir, ended <-chan error, progr
 		return err
 	}
 	for {
-		_, statErr := os.Stat(readyFile(dir.Path()))
+		ready := dir.Ready()
 		_, _ = io.Copy(progress, log)
-		if statErr == nil {
+		if ready {
 			return nil
 		}
 		select {

@@ -33,6 +33,7 @@ type Node struct {
 	ReleaseDir        string
 	KubernetesVersion string
 	LogLevel          string
+	LogFile           string
 
 	// ServerURL is the server to join.
 	ServerURL string
@@ -138,7 +139,7 @@ func (n *Node) complete(id host.Identity) error {
 	}
 	n.KubeletArgs.normalize()
 	n.KubeProxyArgs.normalize()
-	return absolute(&n.DataDir, &n.ReleaseDir, &n.TokenFile)
+	return absolute(&n.DataDir, &n.ReleaseDir, &n.TokenFile, &n.LogFile)
 }
 
 func absolute(paths ...*string) error {

@@ -67,6 +67,7 @@ func (n *Node) generalFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&n.ReleaseDir, "release-dir", "", "`directory` of the built release; by default it is looked for around the program and in /usr/local/lib/plasmacloud/release")
 	fs.StringVar(&n.KubernetesVersion, "kubernetes-version", "", "`version` of Kubernetes to run, such as v1.36 or v1.36.3; by default the newest of the release")
 	fs.Var(choice{&n.LogLevel, []string{"debug", "info", "warn", "error"}}, "log-level", "least `level` that is logged: debug, info, warn or error")
+	fs.StringVar(&n.LogFile, "log-file", "", "`file` to log to, with rotation, instead of standard error")
 }
 
 func (n *Node) joinFlags(fs *pflag.FlagSet) {

@@ -52,3 +52,22 @@ func (d Dir) Exists() (bool, error) {
 	}
 	return false, nil
 }
+
+func (d Dir) readyFile() string { return d.Path("run", "ready") }
+
+// MarkReady notes that the node does its job; ClearReady that it does not yet.
+func (d Dir) MarkReady() error { return os.WriteFile(d.readyFile(), nil, 0o600) }
+
+// ClearReady takes the note of MarkReady back.
+func (d Dir) ClearReady() error {
+	if err := os.Remove(d.readyFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Ready tells whether the launcher that holds the directory has brought its node up.
+func (d Dir) Ready() bool {
+	_, err := os.Stat(d.readyFile())
+	return err == nil && d.locked()
+}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -42,8 +43,7 @@ func TestDiscoverFindsTheCAWithoutSayingAnything(t *testing.T) {
 func TestDiscoverSaysWhatIsWrong(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
-	nobody := plainListener(t)
-	nobody.Close()
+	nobody := boundPort(t)
 	silent := plainListener(t) // accepts, says nothing
 
 	c := newCluster(t, now())
@@ -76,7 +76,7 @@ func TestDiscoverSaysWhatIsWrong(t *testing.T) {
 	}{
 		"no hash":        {c.server.URL, bare, ErrNoHash, []string{"<data-dir>/server/token"}},
 		"foreign":        {other.server.URL, c.token, ErrForeignToken, []string{c.token.CAHash(), other.token.CAHash()}},
-		"refused":        {"https://" + nobody.Addr().String(), c.token, ErrUnreachable, []string{nobody.Addr().String(), "refused"}},
+		"refused":        {"https://" + nobody, c.token, ErrUnreachable, []string{nobody, "refused"}},
 		"silent":         {"https://" + silent.Addr().String(), c.token, ErrUnreachable, []string{silent.Addr().String(), "no answer in time"}},
 		"unknown name":   {"https://no-such-host.invalid:6443", c.token, ErrUnreachable, []string{"no-such-host.invalid", "resolved"}},
 		"no TLS":         {"https://" + plain.Listener.Addr().String(), c.token, ErrNotKubernetes, []string{"TLS"}},
@@ -126,6 +126,24 @@ func plainListener(t *testing.T) net.Listener {
 	}
 	t.Cleanup(func() { l.Close() })
 	return l
+}
+
+// boundPort is a port that refuses connections and that nothing else takes.
+func boundPort(t *testing.T) string {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", bound.(*unix.SockaddrInet4).Port)
 }
 
 func TestDiscoverSaysWhichClocksDisagree(t *testing.T) {

@@ -11,14 +11,13 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/google/renameio/v2"
+	"plasmacloud.io/plasmacloud/internal/atomicfile"
 )
 
 // LoadBalancerConfig is what a LoadBalancer needs to know.
@@ -195,8 +194,7 @@ func (lb *LoadBalancer) known() []string {
 func (lb *LoadBalancer) save(addresses []string) error {
 	data, err := json.Marshal(serverFile{Servers: addresses})
 	if err == nil {
-		dir := filepath.Dir(lb.config.File)
-		err = renameio.WriteFile(lb.config.File, data, 0o600, renameio.WithTempDir(dir))
+		err = atomicfile.Write(lb.config.File, data, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("save API servers: %w", err)

@@ -42,10 +42,17 @@ func newBackend(t *testing.T, c *cluster, name string) *backend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &backend{t: t, name: name, address: "127.0.0.1:0", tls: &tls.Config{Certificates: []tls.Certificate{pair}}}
+	b := &backend{t: t, name: name, address: ownLoopback() + ":0", tls: &tls.Config{Certificates: []tls.Certificate{pair}}}
 	b.start()
 	t.Cleanup(b.kill)
 	return b
+}
+
+// ownLoopback is an address of this process: a port on it stays free while the
+// backend is down.
+func ownLoopback() string {
+	pid := os.Getpid()
+	return fmt.Sprintf("127.%d.%d.%d", 1+pid>>14&63, pid>>7&127, 1+pid&127)
 }
 
 func (b *backend) start() {

@@ -3,9 +3,12 @@ package pki
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"plasmacloud.io/plasmacloud/internal/atomicfile"
 )
 
 // KubeconfigName is the name of the cluster, the context and the prefix of the
@@ -52,9 +55,8 @@ func WriteKubeconfig(path string, config *clientcmdapi.Config) (changed bool, er
 	if err != nil {
 		return false, fmt.Errorf("write kubeconfig %s: %w", path, err)
 	}
-	changed, err = file{path: path, data: data, mode: secretMode}.writeChanged()
-	if err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), dirMode); err != nil {
 		return false, fmt.Errorf("write kubeconfig %s: %w", path, err)
 	}
-	return changed, nil
+	return atomicfile.WriteChanged(path, data, secretMode)
 }

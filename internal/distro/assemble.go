@@ -26,42 +26,42 @@ func assemble(ctx context.Context, output string, steps []*step, r *runner) (boo
 		return false, fmt.Errorf("assemble release: %w", err)
 	}
 	defer lock.Release()
-	artifacts, files, err := collect(steps, r)
+	content, err := collect(steps, r)
 	if err != nil {
 		return false, fmt.Errorf("assemble release: %w", err)
 	}
-	changed, err := placeFiles(ctx, output, files)
+	if err := content.addSBOM(ctx, r); err != nil {
+		return false, fmt.Errorf("assemble release: %w", err)
+	}
+	changed, err := placeFiles(ctx, output, content.files)
 	if err != nil {
 		return false, fmt.Errorf("assemble release: %w", err)
 	}
-	stale, err := removeStale(output, files)
+	stale, err := removeStale(output, content.files)
 	if err != nil {
 		return false, fmt.Errorf("assemble release: %w", err)
 	}
-	var images []release.Artifact
-	for _, artifact := range artifacts {
-		if artifact.IsImage() {
-			images = append(images, artifact)
-		}
+	if err := content.writeIndexes(output); err != nil {
+		return false, fmt.Errorf("assemble release: %w", err)
 	}
-	if len(images) > 0 {
-		if err := release.WriteLayout(filepath.Join(output, release.ImagesDir), images); err != nil {
-			return false, fmt.Errorf("assemble release: %w", err)
-		}
-	}
-	manifest := &release.Manifest{Schema: release.Schema, Artifacts: artifacts}
-	return changed || stale, manifest.Write(output)
+	return changed || stale, nil
 }
 
-// collect finds all artifacts that are built, and for each path in the release the file it comes from.
-func collect(steps []*step, r *runner) ([]release.Artifact, map[string]string, error) {
-	files := make(map[string]string)
+// content is what a release consists of.
+type content struct {
+	artifacts []release.Artifact
+	files     map[string]string // path in the release, file it comes from
+	packages  string            // the machine root's package list, if it is built
+}
+
+// collect finds all that is built, now or earlier.
+func collect(steps []*step, r *runner) (*content, error) {
+	c := &content{files: make(map[string]string)}
 	blobs := make(map[string]string)
-	var artifacts []release.Artifact
 	for _, s := range steps {
 		entry, err := r.lookup(s)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if entry == nil {
 			continue
@@ -71,27 +71,51 @@ func collect(steps []*step, r *runner) ([]release.Artifact, map[string]string, e
 				blobs[filepath.Base(file.Name)] = entry.Path(file.Name)
 			}
 		}
+		if s.name == machineRootStep {
+			c.packages = entry.Path(packagesRecord)
+		}
 		if s.artifacts == nil {
 			continue
 		}
 		placed, err := s.artifacts(entry)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		for _, one := range placed {
-			artifacts = append(artifacts, one.Artifact)
-			files[one.Path] = one.source
+			c.add(one)
 		}
 	}
-	for _, artifact := range artifacts {
+	for _, artifact := range c.artifacts {
 		for _, blob := range artifact.Blobs {
 			if blobs[blob.SHA256] == "" {
-				return nil, nil, fmt.Errorf("find blob %s of image %s: not built", blob.SHA256, artifact.Name)
+				return nil, fmt.Errorf("find blob %s of image %s: not built", blob.SHA256, artifact.Name)
 			}
-			files[blob.Path()] = blobs[blob.SHA256]
+			c.files[blob.Path()] = blobs[blob.SHA256]
 		}
 	}
-	return artifacts, files, nil
+	return c, nil
+}
+
+func (c *content) add(one placed) {
+	c.artifacts = append(c.artifacts, one.Artifact)
+	c.files[one.Path] = one.source
+}
+
+// writeIndexes writes what tells readers what is there: the image layout's index and the manifest.
+func (c *content) writeIndexes(output string) error {
+	var images []release.Artifact
+	for _, artifact := range c.artifacts {
+		if artifact.IsImage() {
+			images = append(images, artifact)
+		}
+	}
+	if len(images) > 0 {
+		if err := release.WriteLayout(filepath.Join(output, release.ImagesDir), images); err != nil {
+			return err
+		}
+	}
+	manifest := &release.Manifest{Schema: release.Schema, Artifacts: c.artifacts}
+	return manifest.Write(output)
 }
 
 // placeFiles brings every file of the release into place and tells whether one was missing or different.

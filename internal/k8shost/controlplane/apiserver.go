@@ -73,6 +73,8 @@ func (p *Plane) apiServerArgs(store Datastore) []string {
 		"audit-log-maxbackup="+strconv.Itoa(c.AuditLogMaxBackup),
 		"audit-log-maxsize="+strconv.Itoa(c.AuditLogMaxSize),
 		"profiling=false",
+		// Without it, the watches of pods that go on running hold up a stop until the process is killed.
+		"shutdown-watch-termination-grace-period=2s",
 	)
 	if c.WebhookConfigFile != "" {
 		args = append(args,

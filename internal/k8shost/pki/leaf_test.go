@@ -36,20 +36,12 @@ func TestLeafIsIssuedAgainWhenItNoLongerFits(t *testing.T) {
 			want:   []string{Admin}, reason: "do not belong together",
 		},
 		"unreadable": {
-			change: func(t *testing.T, s *Store) {
-				if err := os.WriteFile(s.CertPath(Admin), []byte("junk"), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			},
-			want: []string{Admin}, reason: "unreadable",
+			change: func(t *testing.T, s *Store) { overwrite(t, s.CertPath(Admin), "junk") },
+			want:   []string{Admin}, reason: "unreadable",
 		},
 		"key unreadable": {
-			change: func(t *testing.T, s *Store) {
-				if err := os.WriteFile(s.KeyPath(Admin), nil, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			},
-			want: []string{Admin}, reason: "the key is unreadable",
+			change: func(t *testing.T, s *Store) { overwrite(t, s.KeyPath(Admin), "") },
+			want:   []string{Admin}, reason: "the key is unreadable",
 		},
 		"signed by another CA": {
 			change: func(t *testing.T, s *Store) {
@@ -94,6 +86,13 @@ func TestLeafIsIssuedAgainWhenItNoLongerFits(t *testing.T) {
 				t.Errorf("the next Ensure issued %v", again)
 			}
 		})
+	}
+}
+
+func overwrite(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 

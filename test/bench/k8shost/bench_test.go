@@ -1,0 +1,186 @@
+//go:build bench
+
+package k8shost
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"plasmacloud.io/plasmacloud/internal/release"
+	"plasmacloud.io/plasmacloud/test/e2e/lab"
+)
+
+const (
+	rounds = 3
+	// idle is how long a server is left alone before its memory is looked at.
+	idle = time.Minute
+)
+
+// results is everything that was measured.
+type results struct {
+	version string
+	starts  []start
+	kubeadm []kubeadmTimes
+
+	server, shims, pods []program
+	cpu                 float64 // share of one core, idle
+	binaries            map[string]int64
+	dataDir             int64
+}
+
+func TestK8shost(t *testing.T) {
+	l := lab.New(t)
+	version, err := l.Release.Resolve("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &results{version: version}
+	if r.binaries, err = binarySizes(l.Release, version); err != nil {
+		t.Fatal(err)
+	}
+	if err := warm(l.Release, version); err != nil {
+		t.Fatal(err)
+	}
+
+	var node *lab.Node
+	for round := range rounds {
+		if node != nil {
+			node.Purge(t)
+		}
+		node = l.Node(t, fmt.Sprintf("server%d", round+1))
+		s, _ := measureStart(t, node)
+		progress(t, "k8shost, round %d: API %.1f s, node %.1f s, pod %.1f s", round+1, s.api.Seconds(), s.node.Seconds(), s.pod.Seconds())
+		r.starts = append(r.starts, s)
+	}
+
+	node.Kubectl(t, "delete", "pod", "first")
+	progress(t, "leaving the server idle for %s", idle)
+	r.measureIdle(t, node)
+
+	image, images := bringMachine(t, l.Release, node, version)
+	for round := range rounds {
+		k := measureKubeadm(t, node, fmt.Sprintf("machine%d", round+1), image, images, version)
+		progress(t, "kubeadm, round %d: API %.1f s, done %.1f s", round+1, k.api.Seconds(), k.done.Seconds())
+		r.kubeadm = append(r.kubeadm, k)
+	}
+	r.print(os.Stdout)
+}
+
+func progress(t *testing.T, format string, args ...any) {
+	t.Helper()
+	t.Logf("%s "+format, append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
+}
+
+// warm reads the binaries once, so that the first round does not measure the disk.
+func warm(catalogue *release.Catalogue, version string) error {
+	kube, err := catalogue.Kube(version)
+	if err != nil {
+		return err
+	}
+	paths := []string{kube}
+	for _, name := range serverBinaries {
+		path, err := catalogue.Binary(name)
+		if err != nil {
+			return err
+		}
+		paths = append(paths, path)
+	}
+	for _, path := range paths {
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, file)
+		_ = file.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *results) measureIdle(t *testing.T, node *lab.Node) {
+	t.Helper()
+	cpu := func() (total time.Duration) {
+		programs, err := serverPrograms(node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.server = programs
+		for _, p := range programs {
+			total += p.cpu
+		}
+		return total
+	}
+	before := cpu()
+	<-time.After(idle)
+	r.cpu = (cpu() - before).Seconds() / idle.Seconds()
+	var err error
+	if r.shims, r.pods, err = podPrograms(node); err != nil {
+		t.Fatal(err)
+	}
+	if r.dataDir, err = diskUse(node.Data.Path()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *results) print(w io.Writer) {
+	middle := func(of func(int) time.Duration) float64 {
+		values := make([]time.Duration, rounds)
+		for i := range values {
+			values[i] = of(i)
+		}
+		return median(values).Seconds()
+	}
+	api := middle(func(i int) time.Duration { return r.starts[i].api })
+	node := middle(func(i int) time.Duration { return r.starts[i].node })
+	pod := middle(func(i int) time.Duration { return r.starts[i].pod })
+	kubeadmAPI := middle(func(i int) time.Duration { return r.kubeadm[i].api })
+	kubeadmDone := middle(func(i int) time.Duration { return r.kubeadm[i].done })
+	resident := float64(sum(r.server, pss)) / mebibyte
+
+	fmt.Fprintf(w, "\nKubernetes %s, medians of %d rounds, seconds from start, images present\n", r.version, rounds)
+	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
+	row := func(cells ...any) { fmt.Fprintf(table, "%s\t%s\t%s\t\n", cells...) }
+	seconds := func(value float64) string { return fmt.Sprintf("%.1f", value) }
+	row("", "k8shost", "kubeadm init")
+	row("API ready", seconds(api), seconds(kubeadmAPI))
+	row("kubeadm init ends", "-", seconds(kubeadmDone))
+	row("node Ready", seconds(node), "(wants a pod network)")
+	row("first pod Running", seconds(pod), "(wants a pod network)")
+	_ = table.Flush()
+	fmt.Fprintf(w, "kubeadm ran in a machine pod on the idle k8shost server, which takes %.0f %% of one core.\n", 100*r.cpu)
+
+	fmt.Fprintf(w, "\nIdle server, MB\n")
+	table = tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
+	megabytes := func(value int64) string { return fmt.Sprintf("%.1f", float64(value)/mebibyte) }
+	row("", "resident (PSS)", "RSS")
+	for _, p := range r.server {
+		row(p.name, megabytes(p.pss), megabytes(p.rss))
+	}
+	row("sum", megabytes(sum(r.server, pss)), megabytes(sum(r.server, rss)))
+	row(fmt.Sprintf("not in it: %d shims", len(r.shims)), megabytes(sum(r.shims, pss)), megabytes(sum(r.shims, rss)))
+	row(fmt.Sprintf("not in it: %d pods' processes", len(r.pods)), megabytes(sum(r.pods, pss)), megabytes(sum(r.pods, rss)))
+	_ = table.Flush()
+
+	var binaries int64
+	for _, size := range r.binaries {
+		binaries += size
+	}
+	fmt.Fprintf(w, "\nOn disk: %s MB of programs (%s MB of it Kubernetes itself), %s MB data directory with its images\n\n",
+		megabytes(binaries), megabytes(r.binaries["kube"]), megabytes(r.dataDir))
+
+	for _, f := range []figure{
+		{name: "api_ready_seconds", value: api, unit: "seconds", target: 5},
+		{name: "node_ready_seconds", value: node, unit: "seconds", target: 10},
+		{name: "first_pod_seconds", value: pod, unit: "seconds", target: 12},
+		{name: "speedup_over_kubeadm", value: kubeadmDone / node, unit: "times", target: 4, least: true},
+		{name: "idle_resident_mb", value: resident, unit: "MB", target: 700},
+	} {
+		fmt.Fprintln(w, f)
+	}
+}

@@ -1,0 +1,177 @@
+//go:build bench
+
+package k8shost
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"text/template"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"plasmacloud.io/plasmacloud/internal/release"
+	"plasmacloud.io/plasmacloud/test/e2e/lab"
+)
+
+// machinePod is a machine with the images that kubeadm asks for, which it imports when it boots.
+var machinePod = template.Must(template.New("machine").Parse(`
+apiVersion: v1
+kind: Pod
+metadata: {name: {{.Name}}}
+spec:
+  hostname: {{.Name}}
+  automountServiceAccountToken: false
+  terminationGracePeriodSeconds: 10
+  containers:
+  - name: machine
+    image: {{.Image}}
+    imagePullPolicy: Never
+    securityContext: {privileged: true}
+    volumeMounts:
+    - {name: images, mountPath: /var/lib/plasmacloud/images, readOnly: true}
+    - {name: disk, mountPath: /var/lib/containerd, subPath: containerd}
+    - {name: disk, mountPath: /var/lib/kubelet, subPath: kubelet}
+    - {name: disk, mountPath: /var/lib/etcd, subPath: etcd}
+    - {name: run, mountPath: /run}
+    - {name: tmp, mountPath: /tmp}
+  volumes:
+  - {name: images, hostPath: {path: {{.Images}}, type: Directory}}
+  - {name: disk, emptyDir: {}}
+  - {name: run, emptyDir: {medium: Memory}}
+  - {name: tmp, emptyDir: {medium: Memory}}
+`))
+
+// kubeadmTimes is how long after its start kubeadm reached what can be compared. The node it makes is not Ready
+// before somebody installs a pod network.
+type kubeadmTimes struct{ api, done time.Duration }
+
+// bringMachine gives the node the machine image, and lays down the images for kubeadm inside of it. It returns where.
+func bringMachine(t *testing.T, catalogue *release.Catalogue, node *lab.Node, version string) (image, images string) {
+	t.Helper()
+	machine, err := catalogue.Image(release.ImageMachine, version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctr, err := catalogue.Binary("ctr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, writer := io.Pipe()
+	go func() { writer.CloseWithError(catalogue.Export(writer, release.Refs(machine)...)) }()
+	load := exec.Command(ctr, "--address", node.Data.ContainerdSocket(), "--namespace", "k8s.io", "images", "import", "--local", "-")
+	load.Stdin = reader
+	if output, err := load.CombinedOutput(); err != nil {
+		t.Fatalf("import the machine image: %v\n%s", err, output)
+	}
+	images = node.Data.Path() + "-kubeadm"
+	if err := os.MkdirAll(images, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	archive, err := os.Create(filepath.Join(images, "components.tar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(catalogue.Export(archive, release.Refs(catalogue.ComponentImages(version)...)...), archive.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return machine.Refs[0], images
+}
+
+// measureKubeadm boots a new machine as a pod of the node's cluster and runs `kubeadm init` in it.
+func measureKubeadm(t *testing.T, node *lab.Node, name, image, images, version string) kubeadmTimes {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	var manifest strings.Builder
+	if err := machinePod.Execute(&manifest, map[string]string{"Name": name, "Image": image, "Images": images}); err != nil {
+		t.Fatal(err)
+	}
+	node.KubectlWith(t, manifest.String(), "apply", "-f", "-")
+	defer node.Kubectl(t, "delete", "pod", name, "--wait", "--timeout=100s")
+	node.Kubectl(t, "wait", "pod/"+name, "--for=condition=Ready", "--timeout=100s")
+	address := node.Kubectl(t, "get", "pod", name, "-o", "jsonpath={.status.podIP}")
+	err := poll(ctx, func() error {
+		_, err := node.TryExec(name, "systemctl", "is-active", "containerd", "preload-images")
+		return err
+	})
+	if err != nil {
+		t.Fatalf("wait for the machine to boot: %v\n%s", err, node.Exec(t, name, "journalctl", "--no-pager", "--lines=50"))
+	}
+
+	// systemd notes when the command began and ended, exactly and on the clock that we have too.
+	node.Exec(t, name, "systemd-run", "--unit=kubeadm-init", "--property=RemainAfterExit=yes", "--setenv=HOME=/root",
+		"kubeadm", "init", "--kubernetes-version="+version, "--ignore-preflight-errors=all", "--skip-token-print")
+	apiReady, err := awaitReadyz(ctx, node, address)
+	if err != nil {
+		t.Fatalf("wait for kubeadm's API: %v\n%s", err, node.Exec(t, name, "journalctl", "--no-pager", "--lines=100"))
+	}
+	began, ended, err := awaitUnit(ctx, node, name, "kubeadm-init")
+	if err != nil {
+		t.Fatalf("kubeadm init: %v\n%s", err, node.Exec(t, name, "journalctl", "--no-pager", "--unit=kubeadm-init", "--lines=100"))
+	}
+	return kubeadmTimes{api: apiReady - began, done: ended - began}
+}
+
+// awaitReadyz returns when, on the monotonic clock, an API server says that it is ready, which it tells anybody.
+func awaitReadyz(ctx context.Context, node *lab.Node, address string) (time.Duration, error) {
+	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{
+		DialContext: node.Dial, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // nothing is said, and nothing believed
+	}}
+	err := poll(ctx, func() error {
+		response, err := client.Get("https://" + address + ":6443/readyz")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = response.Body.Close() }()
+		if response.StatusCode != http.StatusOK {
+			return errors.New(response.Status)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return 0, err
+	}
+	return time.Duration(now.Nano()), nil
+}
+
+// awaitUnit returns when, on the monotonic clock, a command that systemd runs began and ended.
+func awaitUnit(ctx context.Context, node *lab.Node, pod, unit string) (began, ended time.Duration, err error) {
+	properties := map[string]int64{}
+	err = poll(ctx, func() error {
+		output, err := node.TryExec(pod, "systemctl", "show", unit, "--property=ExecMainStatus",
+			"--property=ExecMainStartTimestampMonotonic", "--property=ExecMainExitTimestampMonotonic")
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(output) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			if properties[name], err = strconv.ParseInt(value, 10, 64); err != nil {
+				return fmt.Errorf("read property %s of %s: %w", name, unit, err)
+			}
+		}
+		if properties["ExecMainExitTimestampMonotonic"] == 0 {
+			return errors.New("it runs still")
+		}
+		return nil
+	})
+	if err == nil && properties["ExecMainStatus"] != 0 {
+		err = fmt.Errorf("exit status %d", properties["ExecMainStatus"])
+	}
+	microseconds := func(name string) time.Duration { return time.Duration(properties[name]) * time.Microsecond }
+	return microseconds("ExecMainStartTimestampMonotonic"), microseconds("ExecMainExitTimestampMonotonic"), err
+}

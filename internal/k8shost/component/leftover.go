@@ -91,8 +91,12 @@ func (l Leftover) End(ctx context.Context) error {
 	return os.Remove(l.file)
 }
 
-// zombie tells whether the process has ended and only waits to be collected by its parent.
+// zombie tells whether the process has ended and only waits to be collected by its parent. While other threads than the
+// first are still ending, it holds its files and ports yet, although the kernel calls it a zombie already.
 func zombie(pid int) bool {
+	if threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid)); err == nil && len(threads) > 1 {
+		return false
+	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return true

@@ -98,7 +98,6 @@ func (c *cluster) publish() {
 	ctx := c.t.Context()
 	for _, err := range []error{
 		PublishToken(ctx, c.objects, c.token),
-		PublishBootstrapRBAC(ctx, c.objects),
 		PublishServerBundle(ctx, c.objects, c.bundle(), c.token.Password()),
 	} {
 		if err != nil {

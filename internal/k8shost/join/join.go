@@ -55,9 +55,7 @@ var (
 )
 
 const (
-	// DefaultPort is the API server's port where a server URL names none.
-	DefaultPort = 6443
-
+	httpsPort      = "443" // what an https URL without a port means
 	requestTimeout = 15 * time.Second
 )
 
@@ -81,7 +79,7 @@ func ParseServerURL(text string) (string, error) {
 	}
 	port := u.Port()
 	if port == "" {
-		port = strconv.Itoa(DefaultPort)
+		port = httpsPort
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return "", fmt.Errorf("invalid server URL %q: %s is not a port", u.Redacted(), port)

@@ -199,9 +199,9 @@ func TestDiscoverRefusesBrokenClusterInfo(t *testing.T) {
 
 func TestParseServerURL(t *testing.T) {
 	for text, want := range map[string]string{
-		"https://host":            "https://host:6443",
+		"https://host":            "https://host:443",
 		"https://host:443/":       "https://host:443",
-		"https://[2001:db8::1]":   "https://[2001:db8::1]:6443",
+		"https://[2001:db8::1]":   "https://[2001:db8::1]:443",
 		"https://192.0.2.1:16443": "https://192.0.2.1:16443",
 	} {
 		if got, err := ParseServerURL(text); err != nil || got != want {
@@ -357,12 +357,12 @@ func TestPublishingRepairsRBAC(t *testing.T) {
 	c := newCluster(t, now())
 	c.publish()
 	rbac := c.objects.RbacV1()
-	binding, err := rbac.ClusterRoleBindings().Get(t.Context(), "k8shost:node-bootstrap", metav1.GetOptions{})
+	binding, err := rbac.RoleBindings("kube-system").Get(t.Context(), serverBundleRole, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	binding.Subjects = nil
-	if _, err := rbac.ClusterRoleBindings().Update(t.Context(), binding, metav1.UpdateOptions{}); err != nil {
+	if _, err := rbac.RoleBindings("kube-system").Update(t.Context(), binding, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	role, err := rbac.Roles("kube-system").Get(t.Context(), serverBundleRole, metav1.GetOptions{})
@@ -374,8 +374,8 @@ func TestPublishingRepairsRBAC(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.publish()
-	binding, err = rbac.ClusterRoleBindings().Get(t.Context(), "k8shost:node-bootstrap", metav1.GetOptions{})
-	if err != nil || len(binding.Subjects) != 1 || binding.Subjects[0].Name != token.AgentGroup {
+	binding, err = rbac.RoleBindings("kube-system").Get(t.Context(), serverBundleRole, metav1.GetOptions{})
+	if err != nil || len(binding.Subjects) != 1 || binding.Subjects[0].Name != token.ServerGroup {
 		t.Errorf("subjects are %v, %v", binding.Subjects, err)
 	}
 	role, err = rbac.Roles("kube-system").Get(t.Context(), serverBundleRole, metav1.GetOptions{})

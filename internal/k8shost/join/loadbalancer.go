@@ -207,13 +207,13 @@ func (lb *LoadBalancer) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer lb.tasks.Wait()
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { lb.listener.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = lb.listener.Close() })
 	defer stop()
 	for {
 		conn, err := lb.listener.Accept()
 		if ctx.Err() != nil {
 			if err == nil {
-				conn.Close()
+				_ = conn.Close()
 			}
 			return nil
 		}

@@ -76,32 +76,6 @@ func PublishClusterInfo(ctx context.Context, client kubernetes.Interface, server
 	return nil
 }
 
-// PublishBootstrapRBAC lets nodes with a token ask for a certificate, has the
-// controller manager grant it, and lets nodes renew their own.
-func PublishBootstrapRBAC(ctx context.Context, client kubernetes.Interface) error {
-	const csr = "system:certificates.k8s.io:certificatesigningrequests:"
-	for _, binding := range []struct{ name, role, group string }{
-		{"k8shost:node-bootstrap", "system:node-bootstrapper", token.AgentGroup},
-		{"k8shost:node-client-approval", csr + "nodeclient", token.AgentGroup},
-		{"k8shost:node-client-renewal", csr + "selfnodeclient", "system:nodes"},
-	} {
-		want := &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: binding.name},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: binding.role},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: binding.group}},
-		}
-		err := apply(ctx, client.RbacV1().ClusterRoleBindings(), want, func(have *rbacv1.ClusterRoleBinding) bool {
-			changed := !equality.Semantic.DeepEqual(have.Subjects, want.Subjects)
-			have.Subjects = want.Subjects
-			return changed
-		})
-		if err != nil {
-			return fmt.Errorf("publish role binding %s: %w", binding.name, err)
-		}
-	}
-	return nil
-}
-
 // applyRole gives subject the rights of rule by a Role and a RoleBinding.
 func applyRole(ctx context.Context, client kubernetes.Interface, namespace, name string, rule rbacv1.PolicyRule, subject rbacv1.Subject) error {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}

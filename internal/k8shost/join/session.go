@@ -29,9 +29,10 @@ type session struct {
 	client, server *net.TCPConn
 }
 
+// close ends both sides, which makes forward return. It may be called again.
 func (s *session) close() {
-	s.client.Close()
-	s.server.Close()
+	_ = s.client.Close()
+	_ = s.server.Close()
 }
 
 // remove breaks all connections to a server that is no longer known.
@@ -47,13 +48,13 @@ func (s *server) remove() {
 
 // serve forwards one connection from its accept to its end.
 func (lb *LoadBalancer) serve(ctx context.Context, client *net.TCPConn) {
-	defer client.Close()
 	upstream, server := lb.connect(ctx)
 	if upstream == nil {
+		_ = client.Close()
 		return
 	}
-	defer upstream.Close()
 	s := &session{client: client, server: upstream}
+	defer s.close()
 	if !lb.begin(s, server) {
 		return
 	}
@@ -194,13 +195,13 @@ func (s *session) forward() error {
 			s.close()
 			return
 		}
-		s.server.CloseWrite()
+		_ = s.server.CloseWrite()
 	})
 	_, err := io.Copy(s.client, s.server)
 	if err != nil {
 		s.close()
 	} else {
-		s.client.CloseWrite()
+		_ = s.client.CloseWrite()
 	}
 	up.Wait()
 	return err
@@ -230,7 +231,7 @@ func (lb *LoadBalancer) check(ctx context.Context, s *server) {
 	if err != nil {
 		return
 	}
-	conn.Close()
+	_ = conn.Close()
 	lb.mu.Lock()
 	defer lb.mu.Unlock()
 	s.failing = false

@@ -285,6 +285,6 @@ func checkPublicKey(pubPEM []byte, key crypto.Signer) error {
 }
 
 func publicKeyEqual(a, b crypto.PublicKey) bool {
-	comparable, ok := a.(interface{ Equal(crypto.PublicKey) bool })
-	return ok && comparable.Equal(b)
+	key, ok := a.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && key.Equal(b)
 }

@@ -170,7 +170,7 @@ func (b *Bundle) validate() error {
 	if err := checkPublicKey(b.files[serviceAccountPublicKey], key); err != nil {
 		return fmt.Errorf("read bundle: %w", err)
 	}
-	if _, err := parseEncryption(b.files[encryptionConfig]); err != nil {
+	if err := checkEncryption(b.files[encryptionConfig]); err != nil {
 		return fmt.Errorf("read bundle: %w", err)
 	}
 	return nil

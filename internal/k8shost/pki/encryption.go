@@ -13,8 +13,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// encryptionKeySize is what the secretbox provider takes.
-const encryptionKeySize = 32
+const (
+	encryptionKind = "EncryptionConfiguration"
+	// encryptionKeySize is what the secretbox provider takes.
+	encryptionKeySize = 32
+)
 
 // The part of apiserver.config.k8s.io/v1 that is used here. The provider is
 // secretbox: authenticated, and with a nonce long enough to be random, which
@@ -54,7 +57,7 @@ func (p *plan) encryption() error {
 		return fmt.Errorf("read encryption configuration: %w", err)
 	}
 	if data != nil {
-		if _, err := parseEncryption(data); err != nil {
+		if err := checkEncryption(data); err != nil {
 			return p.broken(path, err.Error())
 		}
 		return nil
@@ -68,7 +71,7 @@ func (p *plan) encryption() error {
 	}
 	data, err = yaml.Marshal(encryptionConfiguration{
 		APIVersion: "apiserver.config.k8s.io/v1",
-		Kind:       "EncryptionConfiguration",
+		Kind:       encryptionKind,
 		Resources: []encryptedResources{{
 			Resources: []string{"secrets"},
 			Providers: []encryptionProvider{
@@ -114,23 +117,48 @@ func RotateEncryptionKey(path string) (string, error) {
 	return key.Name, nil
 }
 
-// parseEncryption reads a configuration of the shape written here. Errors never
-// quote the file: it holds the keys.
-func parseEncryption(data []byte) (*encryptionConfiguration, error) {
+// checkEncryption accepts what the API server would: an administrator may have
+// added resources or providers. Errors never quote the file: it holds the keys.
+func checkEncryption(data []byte) error {
 	var config encryptionConfiguration
-	if err := yaml.UnmarshalStrict(data, &config); err != nil {
-		return nil, errors.New("the encryption configuration is not YAML of the expected form")
+	if err := yaml.Unmarshal(data, &config); err != nil || config.Kind != encryptionKind || len(config.Resources) == 0 {
+		return errors.New("it is not an encryption configuration")
 	}
-	if config.Kind != "EncryptionConfiguration" || len(config.Resources) == 0 ||
-		len(config.Resources[0].Providers) == 0 || config.Resources[0].Providers[0].Secretbox == nil ||
-		len(config.Resources[0].Providers[0].Secretbox.Keys) == 0 {
-		return nil, errors.New("the encryption configuration does not begin with a secretbox key")
+	for _, resources := range config.Resources {
+		if len(resources.Providers) == 0 {
+			return errors.New("the encryption configuration names resources without a provider")
+		}
+		for _, provider := range resources.Providers {
+			if err := provider.check(); err != nil {
+				return err
+			}
+		}
 	}
-	for _, key := range config.Resources[0].Providers[0].Secretbox.Keys {
+	return nil
+}
+
+func (p encryptionProvider) check() error {
+	if p.Secretbox == nil {
+		return nil
+	}
+	for _, key := range p.Secretbox.Keys {
 		secret, err := base64.StdEncoding.DecodeString(key.Secret)
 		if err != nil || len(secret) != encryptionKeySize {
-			return nil, fmt.Errorf("encryption key %q is not %d bytes in base64", key.Name, encryptionKeySize)
+			return fmt.Errorf("encryption key %q is not %d bytes in base64", key.Name, encryptionKeySize)
 		}
+	}
+	return nil
+}
+
+// parseEncryption reads a configuration of exactly the shape written here: it can
+// be written again without losing anything.
+func parseEncryption(data []byte) (*encryptionConfiguration, error) {
+	var config encryptionConfiguration
+	if err := checkEncryption(data); err != nil {
+		return nil, err
+	}
+	if err := yaml.UnmarshalStrict(data, &config); err != nil || config.Resources[0].Providers[0].Secretbox == nil {
+		return nil, errors.New("the encryption configuration was changed by hand: add the key by hand too")
 	}
 	return &config, nil
 }

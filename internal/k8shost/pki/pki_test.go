@@ -227,7 +227,7 @@ func TestBrokenSharedMaterialIsAnErrorAndNothingIsWritten(t *testing.T) {
 		"encryption configuration missing": {func(t *testing.T, s *Store) { remove(t, s.EncryptionConfigPath()) }, "Secrets cannot be read"},
 		"encryption configuration damaged": {func(t *testing.T, s *Store) {
 			copyFile(t, s.KeyPath("ca"), s.EncryptionConfigPath())
-		}, "expected form"},
+		}, "not an encryption configuration"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := newStore(t)

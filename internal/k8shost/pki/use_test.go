@@ -272,6 +272,32 @@ func TestRotateEncryptionKeyRefusesOtherFiles(t *testing.T) {
 	}
 }
 
+func TestEncryptionConfigurationOfAnAdministratorIsKept(t *testing.T) {
+	s, _ := newStore(t)
+	path := s.EncryptionConfigPath()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := strings.Replace(string(data), "  - identity: {}", "  - aescbc: {keys: [{name: a, secret: eA==}]}\n  - identity: {}", 1)
+	overwrite(t, path, own)
+	before := snapshot(t, s.Dir())
+	ensure(t, s, testServer().Leaves())
+	if _, err := RotateEncryptionKey(path); err == nil || !strings.Contains(err.Error(), "by hand") {
+		t.Errorf("rotated: %v", err)
+	}
+	sameFiles(t, before, snapshot(t, s.Dir()))
+	for says, content := range map[string]string{
+		"without a provider": "kind: EncryptionConfiguration\nresources: [{resources: [secrets]}]",
+		`key "k" is not 32`:  "kind: EncryptionConfiguration\nresources: [{providers: [{secretbox: {keys: [{name: k, secret: eA==}]}}]}]",
+	} {
+		overwrite(t, path, content)
+		if _, err := s.Ensure(nil); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("got %v, want %q", err, says)
+		}
+	}
+}
+
 func TestBundleMovesACluster(t *testing.T) {
 	s, clk := newStore(t)
 	b, err := ReadBundle(s.Dir())
@@ -341,7 +367,7 @@ func TestDamagedBundlesAreRefused(t *testing.T) {
 		"do not belong together":  func(f map[string][]byte) { f["ca.key"] = f["etcd/ca.key"] },
 		"none of the public keys": func(f map[string][]byte) { f["sa.key"] = f["ca.key"] },
 		"the key is unreadable":   func(f map[string][]byte) { f["sa.key"] = []byte("x") },
-		"expected form":           func(f map[string][]byte) { f["encryption-config.yaml"] = []byte("x") },
+		"not an encryption":       func(f map[string][]byte) { f["encryption-config.yaml"] = []byte("x") },
 	} {
 		b := &Bundle{files: map[string][]byte{}}
 		for name, data := range whole.files {

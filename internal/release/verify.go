@@ -85,7 +85,7 @@ func WriteIfChanged(path string, data []byte) error {
 	}
 	defer os.Remove(temporary.Name()) //nolint:errcheck // gone once it is renamed
 	_, writeErr := temporary.Write(data)
-	if err := errors.Join(writeErr, temporary.Chmod(0o644), temporary.Close()); err != nil { //nolint:gosec // a release is public
+	if err := errors.Join(writeErr, temporary.Chmod(0o644), temporary.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	if err := os.Rename(temporary.Name(), path); err != nil {

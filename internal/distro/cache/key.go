@@ -23,9 +23,9 @@ func NewKey() *Key { return &Key{hash: sha256.New()} }
 
 // Add adds values under a label.
 func (k *Key) Add(label string, values ...string) *Key {
-	fmt.Fprintf(k.hash, "%d:%s=%d;", len(label), label, len(values)) //nolint:errcheck // a hash does not fail
+	fmt.Fprintf(k.hash, "%d:%s=%d;", len(label), label, len(values))
 	for _, value := range values {
-		fmt.Fprintf(k.hash, "%d:%s;", len(value), value) //nolint:errcheck // a hash does not fail
+		fmt.Fprintf(k.hash, "%d:%s;", len(value), value)
 	}
 	return k
 }

@@ -28,9 +28,9 @@ func newList(o *options) *cobra.Command {
 				return encoder.Encode(minors)
 			case "table":
 				table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-				fmt.Fprintln(table, "MINOR\tVERSION\tMODULE") //nolint:errcheck // Flush reports it
+				fmt.Fprintln(table, "MINOR\tVERSION\tMODULE")
 				for _, minor := range minors {
-					fmt.Fprintf(table, "%s\t%s\t%s\n", minor.Name, minor.Version, minor.Dir) //nolint:errcheck // Flush reports it
+					fmt.Fprintf(table, "%s\t%s\t%s\n", minor.Name, minor.Version, minor.Dir)
 				}
 				return table.Flush()
 			default:

@@ -90,16 +90,16 @@ type closure struct {
 // add collects the file at a path, the links that lead to it, and, if it is a program or library, what it is linked
 // with.
 func (c *closure) add(name string) error {
-	real, err := c.resolve(name)
+	found, err := c.resolve(name)
 	if err != nil {
 		return err
 	}
-	if _, done := c.nodes[real]; done {
+	if _, done := c.nodes[found]; done {
 		return nil
 	}
-	header := c.root.headers[real]
-	content := c.root.content[real]
-	c.nodes[real] = oci.Node{Path: real, Mode: header.Mode & 0o7777, Data: content}
+	header := c.root.headers[found]
+	content := c.root.content[found]
+	c.nodes[found] = oci.Node{Path: found, Mode: header.Mode & 0o7777, Data: content}
 	binary, err := elf.NewFile(bytes.NewReader(content))
 	if err != nil {
 		return nil //nolint:nilerr // a file that is not a program needs nothing
@@ -169,7 +169,7 @@ func (c *closure) resolve(name string) (string, error) {
 		c.nodes[at] = oci.Node{Path: at, Link: header.Linkname}
 		target := header.Linkname
 		if !path.IsAbs(target) {
-			target = path.Join("/", done, target)
+			target = path.Join("/", done, target) //nolint:gosec // a name in the archive, nothing is written by it
 		}
 		rest, done = append(strings.Split(strings.TrimPrefix(path.Clean(target), "/"), "/"), rest...), ""
 	}

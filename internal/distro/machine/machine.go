@@ -10,8 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -102,7 +104,8 @@ func Overlay(bin func(name string) string) ([]oci.Node, error) {
 	for _, unit := range masked {
 		nodes = append(nodes, oci.Node{Path: "etc/systemd/system/" + unit, Link: "/dev/null"})
 	}
-	for unit, target := range enabled {
+	for _, unit := range slices.Sorted(maps.Keys(enabled)) {
+		target := enabled[unit]
 		nodes = append(nodes, oci.Node{Path: "etc/systemd/system/" + target + ".wants/" + unit, Link: "/etc/systemd/system/" + unit})
 	}
 	nodes = append(nodes,

@@ -55,7 +55,7 @@ func (r *Reporter) Start(number int, title string) (finish func(outcome string))
 func (r *Reporter) Say(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fmt.Fprintf(r.out, format+"\n", args...) //nolint:errcheck // nobody is left to be told
+	fmt.Fprintf(r.out, format+"\n", args...)
 }
 
 func (r *Reporter) line(number int, title, state string) {

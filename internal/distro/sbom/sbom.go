@@ -70,20 +70,20 @@ func (b *bill) program(p Program) error {
 	if err != nil {
 		return fmt.Errorf("read what %s is made of: %w", p.Name, err)
 	}
-	parts := []string{b.module("std", strings.TrimPrefix(info.GoVersion, "go"), "")}
-	for _, module := range info.Deps {
-		parts = append(parts, b.dependency(module))
-	}
-	b.dependencies[ref] = parts
+	b.dependencies[ref] = b.modules(info)
 	return nil
 }
 
-// dependency adds a module; where another was put in its place, it is that one which is in the program.
-func (b *bill) dependency(module *debug.Module) string {
-	if module.Replace != nil {
-		module = module.Replace
+// modules adds the modules in a program; where another was put in a module's place, it is that one which is in it.
+func (b *bill) modules(info *debug.BuildInfo) []string {
+	parts := []string{b.module("std", strings.TrimPrefix(info.GoVersion, "go"), "")}
+	for _, module := range info.Deps {
+		if module.Replace != nil {
+			module = module.Replace
+		}
+		parts = append(parts, b.module(module.Path, module.Version, module.Sum))
 	}
-	return b.module(module.Path, module.Version, module.Sum)
+	return parts
 }
 
 func (b *bill) module(path, version, sum string) string {

@@ -57,11 +57,12 @@ func Build(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
-	if _, err := choose(steps, config.Rebuild); err != nil {
+	rebuild, err := match(steps, config.Rebuild)
+	if err != nil {
 		return err
 	}
 	reporter := progress.New(config.Progress, len(chosen))
-	runner := &runner{store: store, reporter: reporter, rebuild: config.Rebuild}
+	runner := &runner{store: store, reporter: reporter, rebuild: rebuild}
 	built, err := runner.run(ctx, chosen)
 	if err != nil {
 		return err
@@ -128,22 +129,31 @@ type planner struct {
 
 func (p *planner) add(s *step) { p.steps = append(p.steps, s) }
 
-// choose picks the steps whose names were given, or begin with a given name, and all that they need.
-func choose(steps []*step, names []string) ([]*step, error) {
-	if len(names) == 0 {
-		return steps, nil
-	}
-	wanted := make(map[string]bool)
+// match finds the steps that have one of the names, or begin with it as in "kube" for "kube-v1.36.3".
+func match(steps []*step, names []string) (map[string]bool, error) {
+	matched := make(map[string]bool)
 	for _, name := range names {
 		found := false
 		for _, s := range steps {
 			if s.name == name || strings.HasPrefix(s.name, name+"-") {
-				wanted[s.name], found = true, true
+				matched[s.name], found = true, true
 			}
 		}
 		if !found {
 			return nil, fmt.Errorf("no step %q in this build (`distro steps` lists them)", name)
 		}
+	}
+	return matched, nil
+}
+
+// choose picks the steps that match the names, and all that they need; every step if there are no names.
+func choose(steps []*step, names []string) ([]*step, error) {
+	if len(names) == 0 {
+		return steps, nil
+	}
+	wanted, err := match(steps, names)
+	if err != nil {
+		return nil, err
 	}
 	for i := len(steps) - 1; i >= 0; i-- { // needs come before those who need them
 		if wanted[steps[i].name] {

@@ -3,7 +3,6 @@ package distro
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -60,7 +59,7 @@ func (in inputs) path(step, file string) string {
 type runner struct {
 	store    *cache.Cache
 	reporter *progress.Reporter
-	rebuild  []string
+	rebuild  map[string]bool
 
 	mu      sync.Mutex
 	entries map[string]*cache.Entry
@@ -106,7 +105,7 @@ func (r *runner) step(ctx context.Context, s *step, number int) error {
 	if err != nil {
 		return err
 	}
-	if slices.Contains(r.rebuild, s.name) {
+	if r.rebuild[s.name] {
 		if err := r.store.Remove(s.name, key); err != nil {
 			return err
 		}

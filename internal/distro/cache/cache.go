@@ -24,6 +24,12 @@ const EnvRoot = "PLASMACLOUD_CACHE"
 // recordName is the file in an entry that tells what the others must be.
 const recordName = "entry.json"
 
+// Entries of a step that stay in the cache: the last few, and all that were used lately.
+const (
+	keptEntries = 3
+	keptFor     = 3 * 24 * time.Hour
+)
+
 // Cache is a directory of entries.
 type Cache struct{ root string }
 
@@ -108,7 +114,30 @@ func (c *Cache) Lookup(name, key string) (*Entry, error) {
 			return nil, nil
 		}
 	}
+	now := time.Now()
+	os.Chtimes(filepath.Join(dir, recordName), now, now) //nolint:errcheck // a cache that is only read stays useful
 	return entry, nil
+}
+
+// prune removes entries of a step that were not used for long, but for the last few: each change of a recipe leaves one
+// behind.
+func (c *Cache) prune(name string) {
+	records, err := filepath.Glob(filepath.Join(c.root, "entries", name, "*", recordName))
+	if err != nil || len(records) <= keptEntries {
+		return
+	}
+	used := make(map[string]time.Time)
+	for _, record := range records {
+		if info, err := os.Stat(record); err == nil {
+			used[record] = info.ModTime()
+		}
+	}
+	slices.SortFunc(records, func(a, b string) int { return used[b].Compare(used[a]) })
+	for _, record := range records[keptEntries:] {
+		if time.Since(used[record]) > keptFor {
+			os.RemoveAll(filepath.Dir(record)) //nolint:errcheck // what is left is removed another time
+		}
+	}
 }
 
 // intact compares size and modification time. Where only the time differs, as after the cache was copied, it reads the
@@ -168,6 +197,7 @@ func (c *Cache) Build(ctx context.Context, name, key string, build func(ctx cont
 	if err := os.Rename(work, entry.dir); err != nil {
 		return nil, false, fmt.Errorf("build %s: %w", name, err)
 	}
+	c.prune(name)
 	return entry, true, nil
 }
 

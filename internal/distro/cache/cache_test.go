@@ -130,6 +130,32 @@ func TestACopiedCacheIsStillGood(t *testing.T) {
 	}
 }
 
+func TestEntriesThatNobodyUsesAreRemoved(t *testing.T) {
+	c, count := open(t), new(atomic.Int32)
+	build := func(key string) {
+		t.Helper()
+		if _, _, err := c.Build(t.Context(), "step", key, writes(count, key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, key := range []string{"1", "2", "3", "4", "5"} {
+		build(key)
+	}
+	long := time.Now().Add(-2 * keptFor)
+	for _, key := range []string{"1", "2", "3"} {
+		if err := os.Chtimes(filepath.Join(c.entryDir("step", key), recordName), long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build("2") // used again
+	build("6")
+	for key, stays := range map[string]bool{"1": false, "2": true, "3": false, "4": true, "5": true, "6": true} {
+		if entry, err := c.Lookup("step", key); err != nil || (entry != nil) != stays {
+			t.Errorf("entry %s: %v, %v; want it there: %v", key, entry, err, stays)
+		}
+	}
+}
+
 func TestTwoBuildersBuildOnce(t *testing.T) {
 	root, count := t.TempDir(), new(atomic.Int32)
 	var builders sync.WaitGroup

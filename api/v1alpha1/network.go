@@ -1,0 +1,153 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// SubnetRole is what a subnet is for.
+// +kubebuilder:validation:Enum=Public;Private;Intra
+type SubnetRole string
+
+// The roles of subnets.
+const (
+	SubnetPublic  SubnetRole = "Public"
+	SubnetPrivate SubnetRole = "Private"
+	SubnetIntra   SubnetRole = "Intra"
+)
+
+// Subnet is a part of a network.
+type Subnet struct {
+	// Name of the subnet.
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=40
+	Name string `json:"name"`
+	// CIDR of the subnet, within the network's.
+	// +kubebuilder:validation:MaxLength=43
+	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self) == cidr(self).masked()",message="spec.subnets[].cidr: this is no CIDR, or has host bits set; it looks like 10.0.1.0/24"
+	CIDR string `json:"cidr"`
+	// Role of the subnet.
+	// +kubebuilder:default=Private
+	Role SubnetRole `json:"role,omitempty"`
+	// Zone of the cloud that it lies in.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Zone string `json:"zone,omitempty"`
+}
+
+// Protocol of a security rule.
+// +kubebuilder:validation:Enum=TCP;UDP;ICMP;ARP;Any
+type Protocol string
+
+// SecurityRule lets traffic in.
+// +kubebuilder:validation:XValidation:rule="!(self.protocol in ['TCP', 'UDP']) || has(self.ports)",message="securityGroups[].rules[].ports: a rule for TCP or UDP needs a port, such as 6443, or a range, such as 30000-32767"
+// +kubebuilder:validation:XValidation:rule="self.protocol in ['TCP', 'UDP'] || !has(self.ports)",message="securityGroups[].rules[].ports: only rules for TCP and UDP have ports"
+type SecurityRule struct {
+	// Protocol to let in.
+	Protocol Protocol `json:"protocol"`
+	// Ports, one or a range.
+	// +optional
+	// +kubebuilder:validation:MaxLength=11
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,5}(-[0-9]{1,5})?$') && self.split('-').all(p, int(p) >= 1 && int(p) <= 65535) && int(self.split('-')[0]) <= int(self.split('-')[size(self.split('-')) - 1])",message="securityGroups[].rules[].ports: give a port from 1 to 65535, or a range with the lower one first"
+	Ports string `json:"ports,omitempty"`
+	// Source to let in; everybody where it is empty.
+	// +optional
+	// +kubebuilder:validation:MaxLength=43
+	// +kubebuilder:validation:XValidation:rule="self == '' || isCIDR(self)",message="securityGroups[].rules[].source: this is no CIDR; it looks like 10.0.0.0/8"
+	Source string `json:"source,omitempty"`
+	// Description for people to read.
+	// +optional
+	// +kubebuilder:validation:MaxLength=120
+	Description string `json:"description,omitempty"`
+}
+
+// SecurityGroup is a named set of rules.
+type SecurityGroup struct {
+	// Name of the group, such as sg-dev-cluster.
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// Rules; what none of them lets in stays out.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	Rules []SecurityRule `json:"rules,omitempty"`
+}
+
+// NetworkSpec is what a network is asked to be.
+// +kubebuilder:validation:XValidation:rule="self.subnets.all(s, !isCIDR(s.cidr) || !isCIDR(self.cidr) || cidr(self.cidr).containsCIDR(s.cidr))",message="spec.subnets[].cidr: a subnet has to lie within spec.cidr"
+// +kubebuilder:validation:XValidation:rule="self.subnets.all(a, self.subnets.all(b, a.name == b.name || !isCIDR(a.cidr) || !isCIDR(b.cidr) || !(cidr(a.cidr).containsCIDR(b.cidr) || cidr(b.cidr).containsCIDR(a.cidr))))",message="spec.subnets[].cidr: subnets must not overlap"
+type NetworkSpec struct {
+	// Account that the network's infrastructure comes from.
+	// +kubebuilder:default=local
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.account: it cannot change; make a new network"
+	Account string `json:"account,omitempty"`
+	// CIDR of the network.
+	// +kubebuilder:default="10.0.0.0/16"
+	// +kubebuilder:validation:MaxLength=43
+	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self) == cidr(self).masked()",message="spec.cidr: this is no CIDR, or has host bits set; it looks like 10.0.0.0/16"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.cidr: it cannot change; make a new network"
+	CIDR string `json:"cidr,omitempty"`
+	// Subnets of the network; the platform cuts them where none are given.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:default={}
+	// +kubebuilder:validation:MaxItems=30
+	Subnets []Subnet `json:"subnets"`
+	// SecurityGroups besides those that clusters bring along.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=20
+	SecurityGroups []SecurityGroup `json:"securityGroups,omitempty"`
+	// InfraVersion is the version of the infrastructure's configuration, for networks in a cloud; it stays until it is
+	// changed here.
+	// +optional
+	// +kubebuilder:validation:MaxLength=20
+	InfraVersion string `json:"infraVersion,omitempty"`
+}
+
+// NetworkStatus is what became of it.
+type NetworkStatus struct {
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+	// Clusters that are in the network.
+	Clusters int32 `json:"clusters"`
+	// ID that the provider knows the network by.
+	// +optional
+	ID string `json:"id,omitempty"`
+	// ObservedGeneration is the generation that the status speaks of.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Network is a virtual private cloud: a range of addresses, its subnets, and who may talk to whom.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=vpc;net,categories=plasmacloud
+// +kubebuilder:selectablefield:JSONPath=`.spec.account`
+// +kubebuilder:printcolumn:name="CIDR",type=string,JSONPath=`.spec.cidr`
+// +kubebuilder:printcolumn:name="Account",type=string,JSONPath=`.spec.account`
+// +kubebuilder:printcolumn:name="Clusters",type=integer,JSONPath=`.status.clusters`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$')",message="metadata.name: use 1 to 40 lower-case letters, digits and '-', beginning with a letter and not ending with '-'"
+type Network struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   NetworkSpec   `json:"spec"`
+	Status NetworkStatus `json:"status,omitempty"`
+}
+
+// NetworkList is a list of networks.
+// +kubebuilder:object:root=true
+type NetworkList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Network `json:"items"`
+}

@@ -1,0 +1,90 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Labels and annotations that the platform sets.
+const (
+	LabelOrganization = "plasmacloud.io/org-id"
+	LabelProject      = "plasmacloud.io/project-id"
+	LabelTenantType   = "plasmacloud.io/tenant-type"
+	LabelCluster      = "plasmacloud.io/cluster"
+	LabelNodeGroup    = "plasmacloud.io/node-group"
+	LabelMachine      = "plasmacloud.io/machine"
+	LabelResource     = "plasmacloud.io/resource"
+
+	AnnotationProjectName = "plasmacloud.io/project-name"
+	AnnotationCreatedBy   = "plasmacloud.io/created-by"
+	// AnnotationRepair asks for a repair; its value is any new text.
+	AnnotationRepair = "plasmacloud.io/repair"
+	// AnnotationForce lets a deletion go on without what is lost already.
+	AnnotationForce = "plasmacloud.io/force"
+
+	// Finalizer keeps a resource until what it made is gone.
+	Finalizer = "plasmacloud.io/cleanup"
+)
+
+// NamespacePrefix is followed by a project's name in the name of its namespace.
+const NamespacePrefix = "project-"
+
+// Condition types that kinds share.
+const (
+	// ConditionReady is True when the resource does its job.
+	ConditionReady = "Ready"
+	// ConditionProgressing is True while a task changes the resource.
+	ConditionProgressing = "Progressing"
+	// ConditionStalled is True when nothing more will happen until a person acts; its message says what to do.
+	ConditionStalled = "Stalled"
+)
+
+// Reasons of the shared conditions.
+const (
+	ReasonReady          = "Ready"
+	ReasonProvisioning   = "Provisioning"
+	ReasonUpdating       = "Updating"
+	ReasonDeleting       = "Deleting"
+	ReasonTaskRunning    = "TaskRunning"
+	ReasonTaskFailed     = "TaskFailed"
+	ReasonWaiting        = "Waiting"
+	ReasonParentMissing  = "ParentMissing"
+	ReasonParentNotReady = "ParentNotReady"
+	ReasonHasChildren    = "HasChildren"
+	ReasonQuotaExceeded  = "QuotaExceeded"
+)
+
+// Phase is where a resource is in its life, in one word.
+// +kubebuilder:validation:Enum=PENDING;PROVISIONING;RUNNING;UPDATING;REPAIRING;DELETING;FAILED
+type Phase string
+
+// The phases.
+const (
+	PhasePending      Phase = "PENDING"
+	PhaseProvisioning Phase = "PROVISIONING"
+	PhaseRunning      Phase = "RUNNING"
+	PhaseUpdating     Phase = "UPDATING"
+	PhaseRepairing    Phase = "REPAIRING"
+	PhaseDeleting     Phase = "DELETING"
+	PhaseFailed       Phase = "FAILED"
+)
+
+// Resources are CPU and memory.
+type Resources struct {
+	// CPU that is available, such as 2 or 500m.
+	// +optional
+	CPU *resource.Quantity `json:"cpu,omitempty"`
+	// Memory (RAM) that is available, such as 4Gi.
+	// +optional
+	Memory *resource.Quantity `json:"memory,omitempty"`
+}
+
+// SecretReference names a key of a Secret in the same namespace.
+type SecretReference struct {
+	// Name of the Secret.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// Key within the Secret; each provider has its own default.
+	// +optional
+	Key string `json:"key,omitempty"`
+}

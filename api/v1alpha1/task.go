@@ -1,0 +1,146 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Operation is what a task does to its resource.
+// +kubebuilder:validation:Enum=Create;Update;Scale;Upgrade;Repair;Delete
+type Operation string
+
+// The operations.
+const (
+	OperationCreate  Operation = "Create"
+	OperationUpdate  Operation = "Update"
+	OperationScale   Operation = "Scale"
+	OperationUpgrade Operation = "Upgrade"
+	OperationRepair  Operation = "Repair"
+	OperationDelete  Operation = "Delete"
+)
+
+// ResourceReference names the resource that a task works on, in the task's own namespace.
+type ResourceReference struct {
+	// Kind of the resource.
+	// +kubebuilder:validation:MinLength=1
+	Kind string `json:"kind"`
+	// Name of the resource.
+	// +kubebuilder:validation:MinLength=1
+	Name string `json:"name"`
+	// UID tells it from another one of the same name.
+	UID string `json:"uid"`
+}
+
+// TaskSpec is one operation on one resource. It never changes.
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec: a task is what it is; the resource's own spec is what to change"
+type TaskSpec struct {
+	// Resource to work on.
+	Resource ResourceReference `json:"resource"`
+	// Operation to do.
+	Operation Operation `json:"operation"`
+	// Generation of the resource that the task brings about.
+	// +kubebuilder:validation:Minimum=1
+	Generation int64 `json:"generation"`
+	// Priority: tasks with a higher one go first.
+	// +optional
+	Priority int32 `json:"priority,omitempty"`
+	// Deadline after which the task fails.
+	// +optional
+	Deadline *metav1.Time `json:"deadline,omitempty"`
+}
+
+// TaskPhase is where a task is.
+// +kubebuilder:validation:Enum=Pending;Running;Succeeded;Failed;Superseded;Cancelled
+type TaskPhase string
+
+// The phases of a task.
+const (
+	TaskPending    TaskPhase = "Pending"
+	TaskRunning    TaskPhase = "Running"
+	TaskSucceeded  TaskPhase = "Succeeded"
+	TaskFailed     TaskPhase = "Failed"
+	TaskSuperseded TaskPhase = "Superseded"
+	TaskCancelled  TaskPhase = "Cancelled"
+)
+
+// Finished tells whether nothing more will happen.
+func (p TaskPhase) Finished() bool {
+	return p == TaskSucceeded || p == TaskFailed || p == TaskSuperseded || p == TaskCancelled
+}
+
+// StepStatus is one step of a task.
+type StepStatus struct {
+	// Name of the step.
+	Name string `json:"name"`
+	// Phase of the step.
+	Phase TaskPhase `json:"phase"`
+	// Attempts so far.
+	Attempts int32 `json:"attempts,omitempty"`
+	// Message says what the step does just now, or why it failed.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// +optional
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// +optional
+	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
+}
+
+// TaskStatus is how far it is.
+type TaskStatus struct {
+	// +optional
+	Phase TaskPhase `json:"phase,omitempty"`
+	// Steps in their order.
+	// +listType=map
+	// +listMapKey=name
+	Steps []StepStatus `json:"steps,omitempty"`
+	// Progress, such as 2/5.
+	// +optional
+	Progress string `json:"progress,omitempty"`
+	// Step that runs now.
+	// +optional
+	Step string `json:"step,omitempty"`
+	// Attempts of the task as a whole.
+	Attempts int32 `json:"attempts,omitempty"`
+	// Worker that does it.
+	// +optional
+	Worker string `json:"worker,omitempty"`
+	// Error that ended it, or that is being retried.
+	// +optional
+	Error string `json:"error,omitempty"`
+	// RetryAt is when a failed step is tried again.
+	// +optional
+	RetryAt *metav1.Time `json:"retryAt,omitempty"`
+	// +optional
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// +optional
+	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
+}
+
+// Task is one operation on one resource: its steps, how far they are, and what went wrong.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories=plasmacloud
+// +kubebuilder:selectablefield:JSONPath=`.spec.resource.name`
+// +kubebuilder:selectablefield:JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Operation",type=string,JSONPath=`.spec.operation`
+// +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.resource.kind`
+// +kubebuilder:printcolumn:name="Resource",type=string,JSONPath=`.spec.resource.name`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.progress`
+// +kubebuilder:printcolumn:name="Step",type=string,JSONPath=`.status.step`
+// +kubebuilder:printcolumn:name="Error",type=string,JSONPath=`.status.error`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Task struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   TaskSpec   `json:"spec"`
+	Status TaskStatus `json:"status,omitempty"`
+}
+
+// TaskList is a list of tasks.
+// +kubebuilder:object:root=true
+type TaskList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Task `json:"items"`
+}

@@ -8,9 +8,9 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"net/url"
 	"os"
 	"strconv"
+	"strings"
 
 	"plasmacloud.io/plasmacloud/internal/atomicfile"
 	"plasmacloud.io/plasmacloud/internal/k8shost/cluster"
@@ -146,14 +146,11 @@ func (a *agent) balancerURL() string {
 }
 
 func (a *agent) startBalancer(ctx context.Context) error {
-	parsed, err := url.Parse(a.config.ServerURL)
+	server, err := join.ParseServerURL(a.config.ServerURL)
 	if err != nil {
 		return err
 	}
-	address := parsed.Host
-	if parsed.Port() == "" {
-		address = net.JoinHostPort(parsed.Hostname(), "443")
-	}
+	address := strings.TrimPrefix(server, "https://")
 	ca, err := os.ReadFile(a.caFile())
 	if err != nil {
 		return err

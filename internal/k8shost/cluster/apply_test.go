@@ -26,7 +26,7 @@ func TestManifestsRenderCompletely(t *testing.T) {
 			check(t, object, o)
 		}
 	}
-	for _, want := range []string{"ConfigMap/k8shost-config", "Service/kube-dns", "Deployment/coredns", "Role/k8shost:server-bootstrap"} {
+	for _, want := range []string{"ConfigMap/k8shost-config", "Service/kube-dns", "Deployment/coredns", "Role/k8shost:settings"} {
 		if !strings.Contains(strings.Join(found, " "), want) {
 			t.Errorf("no %s among %v", want, found)
 		}

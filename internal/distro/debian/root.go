@@ -31,6 +31,9 @@ func Bootstrap(ctx context.Context, host Host, packages []string, dir string) er
 		args = append(args, sources[0].URI)
 	}
 	if _, err := tool.Run(ctx, tool.Call{Name: "debootstrap", Args: args, OwnMounts: true}); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
 		return errors.Join(err, bootstrapLog(dir))
 	}
 	if len(sources) == 0 {

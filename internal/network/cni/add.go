@@ -78,8 +78,9 @@ func (o *operation) steps(ctx context.Context, session *ipam.Session, a linux.At
 		// The daemon does this too, but after a reboot the first pod may come first.
 		{"prepare node", o.dataplane.EnsureHost},
 		{"create interface", func() error { return o.dataplane.CreateVeth(a) }},
-		{"configure pod", func() error { return o.dataplane.ConfigurePod(a) }},
 		{"configure node", func() error { return o.dataplane.ConfigureHost(a) }},
+		{"configure pod", func() error { return o.dataplane.ConfigurePod(a) }},
+		{"wait for link", func() error { return o.dataplane.AwaitLink(ctx, a) }},
 	}
 	// Most pods have no host ports and are spared the way to the firewall; one
 	// that is added again may have had some.

@@ -51,8 +51,8 @@ func TestConfigurationErrors(t *testing.T) {
 			if !strings.Contains(told.Details+told.Msg, test.names) {
 				t.Errorf("error does not name %q: %v", test.names, told)
 			}
-			if after := runtime.Node.Snapshot(); after != before {
-				t.Errorf("failed ADD left\n%s", after)
+			if diff := netlab.Difference(before, runtime.Node.Snapshot()); diff != "" {
+				t.Errorf("failed ADD left:\n%s", diff)
 			}
 		})
 	}

@@ -58,8 +58,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		if err := runtime.Del(pod); err != nil {
 			t.Fatalf("DEL after a kill: %v", err)
 		}
-		if after := runtime.Node.Snapshot(); after != clean {
-			t.Fatalf("left behind:\n%s\ninstead of\n%s", after, clean)
+		if diff := netlab.Difference(clean, runtime.Node.Snapshot()); diff != "" {
+			t.Fatalf("left behind:\n%s", diff)
 		}
 		if left := leases(t, runtime); len(left) != 1 {
 			t.Fatalf("leases left behind: %v", left)

@@ -83,8 +83,8 @@ func TestDelLeavesNothingAndCanBeRepeated(t *testing.T) {
 		if err := runtime.Del(pod); err != nil {
 			t.Fatal(err)
 		}
-		if after := runtime.Node.Snapshot(); after != before {
-			t.Fatalf("DEL left\n%s\ninstead of\n%s", after, before)
+		if diff := netlab.Difference(before, runtime.Node.Snapshot()); diff != "" {
+			t.Fatalf("DEL left:\n%s", diff)
 		}
 	}
 	pod.Do(func() error {

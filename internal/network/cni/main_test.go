@@ -41,7 +41,7 @@ var (
 
 // newRuntime makes a node and a host outside, on one segment. The node has no
 // firewall yet.
-func newRuntime(t *testing.T) (runtime *netlab.Runtime, outside *netlab.Namespace) {
+func newRuntime(t testing.TB) (runtime *netlab.Runtime, outside *netlab.Namespace) {
 	t.Helper()
 	node := netlab.New(t)
 	outside = netlab.New(t)

@@ -1,11 +1,13 @@
 package linux
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -17,6 +19,10 @@ import (
 // ErrInterfaceExists means that the pod has an interface of the wanted name
 // that is not ours.
 var ErrInterfaceExists = errors.New("interface exists in the pod")
+
+// linkPoll is the interval of looking at a link that nobody tells about: to
+// subscribe would take longer.
+const linkPoll = time.Millisecond
 
 // Attachment is a pod interface as it is to be.
 type Attachment struct {
@@ -161,6 +167,28 @@ func (d *Dataplane) ConfigureHost(a Attachment) error {
 		return fmt.Errorf("set route to the pod: %w", err)
 	}
 	return nil
+}
+
+// AwaitLink waits until the pair passes packets, once both ends are up. The end
+// that came up first learns of it from a kernel thread, and until then drops
+// what it is given to send: a second lost for a pod that connects at once.
+// Kernels since 6.8 do that work in the query itself.
+func (d *Dataplane) AwaitLink(ctx context.Context, a Attachment) error {
+	name := d.HostInterface(a.Key)
+	for {
+		link, err := netlink.LinkByName(name)
+		if err != nil {
+			return fmt.Errorf("find interface %s: %w", name, err)
+		}
+		if link.Attrs().OperState == netlink.OperUp {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for interface %s: %w", name, ctx.Err())
+		case <-time.After(linkPoll):
+		}
+	}
 }
 
 func hostRoute(index int, a Attachment) *netlink.Route {

@@ -69,15 +69,7 @@ func (d *Dataplane) ensureTunnelDevice(local Local, mtu int) (int, error) {
 }
 
 func configureTunnel(link netlink.Link, local Local, mtu int) error {
-	name := link.Attrs().Name
-	if err := disableIPv6(name); err != nil {
-		return err
-	}
-	// A peer may see this node on a shared segment while this node does not, or
-	// the other way round: then packets come by another way than they go, which
-	// a strict reverse path filter would not have. Anti-spoofing is done where
-	// pods are attached.
-	if err := setSysctl("net/ipv4/conf/"+name+"/rp_filter", "2"); err != nil {
+	if err := disableIPv6(link.Attrs().Name); err != nil {
 		return err
 	}
 	if link.Attrs().MTU != mtu {

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -25,7 +25,6 @@ type Namespace struct {
 
 	t      testing.TB
 	handle netns.NsHandle
-	open   atomic.Bool
 }
 
 // New makes a namespace with nothing but a loopback interface that is up.
@@ -49,8 +48,7 @@ func New(t testing.TB) *Namespace {
 		return nil
 	case handle := <-created:
 		n := &Namespace{Path: fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), int(handle)), t: t, handle: handle}
-		n.open.Store(true)
-		t.Cleanup(n.Close)
+		t.Cleanup(func() { _ = handle.Close() })
 		n.Do(func() error {
 			lo, err := netlink.LinkByName("lo")
 			if err != nil {
@@ -63,10 +61,18 @@ func New(t testing.TB) *Namespace {
 }
 
 // Close lets go of the namespace. The kernel removes it, and what is in it,
-// once no process and no socket is left there.
+// once no process and no socket is left there. The path stays occupied until
+// the end of the test: leading to another namespace, it would be a pod that came
+// back to life.
 func (n *Namespace) Close() {
-	if n.open.CompareAndSwap(true, false) {
-		_ = n.handle.Close()
+	n.t.Helper()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer func() { _ = null.Close() }()
+	if err := unix.Dup3(int(null.Fd()), int(n.handle), unix.O_CLOEXEC); err != nil {
+		n.t.Fatalf("let go of network namespace: %v", err)
 	}
 }
 
@@ -122,6 +128,24 @@ func Connect(t testing.TB, mtu int, a, b End) {
 			}
 			return netlink.LinkSetUp(link)
 		})
+	}
+	for _, end := range []End{a, b} {
+		end.Namespace.Do(func() error { return awaitUp(end.Interface) })
+	}
+}
+
+// awaitUp waits until an interface can send.
+func awaitUp(name string) error {
+	deadline := time.Now().Add(patience)
+	for {
+		link, err := netlink.LinkByName(name)
+		if err != nil || link.Attrs().OperState == netlink.OperUp {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("interface %s stays %s", name, link.Attrs().OperState)
+		}
+		<-time.After(time.Millisecond)
 	}
 }
 

@@ -2,6 +2,7 @@ package netlab
 
 import (
 	"fmt"
+	"net"
 	"os/exec"
 	"slices"
 	"strings"
@@ -20,28 +21,48 @@ func (n *Namespace) Snapshot() string {
 		if err != nil {
 			return err
 		}
+		names := map[int]string{}
 		for _, link := range links {
-			lines = append(lines, fmt.Sprintf("link %s %s", link.Attrs().Name, link.Type()))
+			names[link.Attrs().Index] = link.Attrs().Name
+			lines = append(lines, fmt.Sprintf("link %s %s up=%v", link.Attrs().Name, link.Type(), link.Attrs().Flags&net.FlagUp != 0))
 		}
 		addrs, err := netlink.AddrList(nil, netlink.FAMILY_V4)
 		if err != nil {
 			return err
 		}
 		for _, addr := range addrs {
-			lines = append(lines, fmt.Sprintf("address %s", addr.IPNet))
+			lines = append(lines, fmt.Sprintf("address %s dev %s", addr.IPNet, names[addr.LinkIndex]))
 		}
 		routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 		if err != nil {
 			return err
 		}
 		for _, route := range routes {
-			lines = append(lines, fmt.Sprintf("route %s", route))
+			lines = append(lines, fmt.Sprintf("route %s via %v dev %s src %v type %d table %d mtu %d",
+				route.Dst, route.Gw, names[route.LinkIndex], route.Src, route.Type, route.Table, route.MTU))
 		}
 		rules, err := exec.Command("nft", "list", "ruleset").CombinedOutput()
 		lines = append(lines, strings.Split(string(rules), "\n")...)
 		return err
 	})
 	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// Difference shows what is in one snapshot only; empty if they are the same.
+func Difference(before, after string) string {
+	was, is := strings.Split(before, "\n"), strings.Split(after, "\n")
+	var lines []string
+	for _, line := range was {
+		if i := slices.Index(is, line); i >= 0 {
+			is = slices.Delete(is, i, i+1)
+		} else {
+			lines = append(lines, "- "+line)
+		}
+	}
+	for _, line := range is {
+		lines = append(lines, "+ "+line)
+	}
 	return strings.Join(lines, "\n")
 }
 

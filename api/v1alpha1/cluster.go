@@ -230,6 +230,12 @@ type ClusterStatus struct {
 	// KubeconfigSecret holds the administrator's kubeconfigs.
 	// +optional
 	KubeconfigSecret string `json:"kubeconfigSecret,omitempty"`
+	// AppliedTemplate tells a change of the nodes' number or the version from a change of anything else.
+	// +optional
+	AppliedTemplate string `json:"appliedTemplate,omitempty"`
+	// Repaired is the last request for a repair that was met.
+	// +optional
+	Repaired string `json:"repaired,omitempty"`
 	// Inventory is everything the cluster has made outside itself; a deletion ends when it is empty.
 	// +optional
 	// +listType=atomic

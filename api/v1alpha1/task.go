@@ -106,6 +106,9 @@ type TaskStatus struct {
 	// Error that ended it, or that is being retried.
 	// +optional
 	Error string `json:"error,omitempty"`
+	// Outputs are facts that the steps found, such as endpoint; the resource's controller copies them into its status.
+	// +optional
+	Outputs map[string]string `json:"outputs,omitempty"`
 	// RetryAt is when a failed step is tried again.
 	// +optional
 	RetryAt *metav1.Time `json:"retryAt,omitempty"`

@@ -38,7 +38,7 @@ help: ## List the targets
 up: distro build ## Build everything and start a single-node cluster in DATA_DIR (default /var/lib/k8shost)
 	@mkdir -p -m 700 $(DATA_DIR) $(DATA_DIR)/agent $(DATA_DIR)/agent/images
 	@$(DISTRO) export --output $(RELEASE) --file $(DATA_DIR)/agent/images/toolbox.tar plasmacloud.io/toolbox:latest
-	@hack/up.sh $(RELEASE) $(DATA_DIR) $(FLAGS)
+	@hack/up.sh $(PLASMACLOUD_RELEASE) $(DATA_DIR) $(FLAGS)
 
 .PHONY: down
 down: build ## Stop that cluster and remove all of it, the data too
@@ -65,7 +65,8 @@ build: ## Build our own programs, k8shost and prismnet, into RELEASE/bin
 	$(GOBUILD) -o $(RELEASE)/bin/ ./cmd/k8shost ./cmd/prismnet
 
 .PHONY: generate
-generate: ## Write what is generated: the reference of k8shost's flags
+generate: ## Write what is generated: the API's deep copies and CRDs, the reference of k8shost's flags
+	$$(hack/tool.sh controller-gen) object crd paths=./api/... output:crd:dir=api/crd
 	go test ./internal/k8shost/config -run Reference -count=1 -update
 
 .PHONY: clean

@@ -35,7 +35,7 @@ func measureStart(t *testing.T, node *lab.Node) (start, kubernetes.Interface) {
 	defer cancel()
 	var s start
 	began := time.Now()
-	node.Launch(t, "server")
+	node.Launch(t, "server", "--kube-apiserver-arg", "allow-privileged=true") // a machine pod is privileged
 	client, err := awaitAPI(ctx, node)
 	if err != nil {
 		t.Fatalf("wait for the API: %v\n%s", err, node.Output())

@@ -1,5 +1,5 @@
-// Development tools, pinned apart from the product's dependencies.
-module plasmacloud.io/plasmacloud/hack/tools
+// The linter, pinned apart from the product's dependencies.
+module plasmacloud.io/plasmacloud/hack/tools/golangci-lint
 
 go 1.26.0
 

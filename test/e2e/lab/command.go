@@ -43,9 +43,12 @@ func (l *Lab) environment() []string {
 
 // run runs a command of k8shost to its end and returns what it printed, errors included.
 func (n *Node) run(within time.Duration, input string, args ...string) (string, error) {
+	return finish(n.command(args...), within, input)
+}
+
+func finish(cmd *exec.Cmd, within time.Duration, input string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	cmd := n.command(args...)
 	var output bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &output, &output
 	if err := cmd.Start(); err != nil {
@@ -111,6 +114,14 @@ func (n *Node) TryKubectl(args ...string) (string, error) {
 	if err != nil {
 		err = fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(output))
 	}
+	return strings.TrimSpace(output), err
+}
+
+// KubectlAs runs kubectl on the node with credentials that the node itself holds.
+func (n *Node) KubectlAs(kubeconfig string, args ...string) (string, error) {
+	cmd := n.command(n.kubectl(args)...)
+	cmd.Env = append(cmd.Env, "KUBECONFIG="+kubeconfig)
+	output, err := finish(cmd, commandPatience, "")
 	return strings.TrimSpace(output), err
 }
 

@@ -85,6 +85,26 @@ func (n *Node) layToolbox() error {
 	return errors.Join(n.lab.Release.Export(archive, release.Refs(image)...), archive.Close())
 }
 
+// TokenFile writes a token to a file, for --token-file.
+func (l *Lab) TokenFile(t *testing.T, name, token string) string {
+	t.Helper()
+	file := filepath.Join(l.Dir, name+".token")
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// Token is the cluster's own token, from the server's data directory.
+func (n *Node) Token(t *testing.T) string {
+	t.Helper()
+	content, err := os.ReadFile(n.Data.Token())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(content))
+}
+
 // URL is the API server on the node.
 func (n *Node) URL() string { return "https://" + n.IP + ":6443" }
 

@@ -51,6 +51,7 @@ const (
 	ReasonParentNotReady = "ParentNotReady"
 	ReasonHasChildren    = "HasChildren"
 	ReasonQuotaExceeded  = "QuotaExceeded"
+	ReasonUnsupported    = "Unsupported"
 )
 
 // Phase is where a resource is in its life, in one word.

@@ -1,0 +1,96 @@
+// Package account keeps the status of accounts: whether infrastructure can come from them, how many networks do take it
+// from there, and, on deletion, that none is left behind.
+package account
+
+import (
+	"context"
+	"fmt"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/controller/status"
+)
+
+// NetworksByAccount is the index of networks by their account.
+const NetworksByAccount = "spec.account"
+
+// Reconciler reconciles accounts.
+type Reconciler struct{ client.Client }
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+	index := func(object client.Object) []string {
+		network, ok := object.(*v1alpha1.Network)
+		if !ok {
+			return nil
+		}
+		return []string{network.Spec.Account}
+	}
+	if err := manager.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.Network{}, NetworksByAccount, index); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(manager).For(&v1alpha1.Account{}).
+		Watches(&v1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(accountOf)).
+		Complete(r)
+}
+
+func accountOf(_ context.Context, object client.Object) []reconcile.Request {
+	network, ok := object.(*v1alpha1.Network)
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: network.Namespace, Name: network.Spec.Account}}}
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (result ctrl.Result, err error) {
+	account := &v1alpha1.Account{}
+	if err := r.Get(ctx, request.NamespacedName, account); err != nil {
+		return result, client.IgnoreNotFound(err)
+	}
+	var networks v1alpha1.NetworkList
+	if err := r.List(ctx, &networks, client.InNamespace(account.Namespace), client.MatchingFields{NetworksByAccount: account.Name}); err != nil {
+		return result, err
+	}
+	if !account.DeletionTimestamp.IsZero() && len(networks.Items) == 0 {
+		return result, status.Release(ctx, r.Client, account)
+	}
+	if account.DeletionTimestamp.IsZero() {
+		if err := status.EnsureFinalizer(ctx, r.Client, account); err != nil {
+			return result, err
+		}
+	}
+	patcher := status.NewPatcher(r.Client, account)
+	account.Status.Networks = int32(len(networks.Items))
+	account.Status.ObservedGeneration = account.Generation
+	describe(account, networks.Items)
+	return result, patcher.Patch(ctx)
+}
+
+func describe(account *v1alpha1.Account, networks []v1alpha1.Network) {
+	s := &account.Status
+	switch {
+	case !account.DeletionTimestamp.IsZero():
+		s.Phase = v1alpha1.PhaseDeleting
+		status.Set(&s.Conditions, account, v1alpha1.ConditionReady, false, v1alpha1.ReasonHasChildren, status.Children("networks", names(networks)))
+	case account.Spec.Provider == v1alpha1.ProviderLocal:
+		s.Phase = v1alpha1.PhaseRunning
+		status.Set(&s.Conditions, account, v1alpha1.ConditionReady, true, v1alpha1.ReasonReady, "")
+	default:
+		s.Phase = v1alpha1.PhasePending
+		status.Set(&s.Conditions, account, v1alpha1.ConditionReady, false, v1alpha1.ReasonUnsupported,
+			fmt.Sprintf("this version of the platform makes nothing at provider %s yet; use an account of provider Local", account.Spec.Provider))
+	}
+}
+
+func names(networks []v1alpha1.Network) []string {
+	var names []string
+	for _, network := range networks {
+		names = append(names, network.Name)
+	}
+	return names
+}

@@ -1,13 +1,14 @@
 package command
 
 import (
+	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/client-go/gentype"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -35,10 +36,22 @@ func newNodes(kubeconfig string) (node.Nodes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
-	return gentype.NewClientWithList[*corev1.Node, *corev1.NodeList](
-		"nodes", client, runtime.NewParameterCodec(scheme), metav1.NamespaceNone,
-		func() *corev1.Node { return &corev1.Node{} },
-		func() *corev1.NodeList { return &corev1.NodeList{} },
-		gentype.PrefersProtobuf[*corev1.Node](),
-	), nil
+	return &nodes{client: client, parameters: runtime.NewParameterCodec(scheme)}, nil
+}
+
+// nodes implements node.Nodes.
+type nodes struct {
+	client     rest.Interface
+	parameters runtime.ParameterCodec
+}
+
+func (n *nodes) List(ctx context.Context, opts metav1.ListOptions) (*corev1.NodeList, error) {
+	list := &corev1.NodeList{}
+	err := n.client.Get().Resource("nodes").VersionedParams(&opts, n.parameters).Do(ctx).Into(list)
+	return list, err
+}
+
+func (n *nodes) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	opts.Watch = true
+	return n.client.Get().Resource("nodes").VersionedParams(&opts, n.parameters).Watch(ctx)
 }

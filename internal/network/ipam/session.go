@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 var (
@@ -115,8 +117,15 @@ func (x *Session) Release(lease Lease) error {
 }
 
 // Destroy removes the store. The session must be closed afterwards all the same.
+// Whoever waits for the lock begins a new store, and may have done so already.
 func (x *Session) Destroy() error {
-	if err := os.RemoveAll(x.store.dir); err != nil {
+	for _, path := range []string{x.store.leaseDir(), x.store.lastPath(), x.store.lockPath()} {
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("remove address store: %w", err)
+		}
+	}
+	err := os.Remove(x.store.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
 		return fmt.Errorf("remove address store: %w", err)
 	}
 	return nil

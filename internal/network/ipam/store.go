@@ -79,29 +79,44 @@ func (s *Store) read(addr netip.Addr) (Lease, error) {
 // Lock waits for the exclusive right to change leases and whatever is derived
 // from them. The kernel drops it when the process dies, however it dies.
 func (s *Store) Lock(ctx context.Context) (*Session, error) {
-	if err := os.MkdirAll(s.leaseDir(), 0o700); err != nil {
-		return nil, fmt.Errorf("make address store: %w", err)
-	}
 	for {
-		file, err := os.OpenFile(s.lockPath(), os.O_RDWR|os.O_CREATE, 0o600)
+		file, err := s.openLock()
+		if errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil {
+			continue // destroyed in between
+		}
 		if err != nil {
-			return nil, fmt.Errorf("open lock: %w", err)
+			return nil, fmt.Errorf("open address store: %w", err)
 		}
 		if err := flock(ctx, file); err != nil {
 			return nil, err
 		}
-		// A Destroy that held the lock before us has removed the file we wait
-		// on: locking it again would exclude nobody.
-		if held, err := file.Stat(); err == nil {
-			if named, err := os.Stat(s.lockPath()); err == nil && os.SameFile(held, named) {
-				return &Session{store: s, lock: file}, nil
-			}
+		// A Destroy that held the lock before us has removed the file we waited
+		// on: holding it excludes nobody.
+		if !s.isLock(file) {
+			_ = file.Close()
+			continue
 		}
-		_ = file.Close()
 		if err := os.MkdirAll(s.leaseDir(), 0o700); err != nil {
-			return nil, fmt.Errorf("make address store: %w", err)
+			return nil, fmt.Errorf("open address store: %w", errors.Join(err, file.Close()))
 		}
+		return &Session{store: s, lock: file}, nil
 	}
+}
+
+func (s *Store) openLock() (*os.File, error) {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(s.lockPath(), os.O_RDWR|os.O_CREATE, 0o600)
+}
+
+func (s *Store) isLock(file *os.File) bool {
+	held, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Stat(s.lockPath())
+	return err == nil && os.SameFile(held, named)
 }
 
 // flock locks file or closes it.

@@ -17,6 +17,7 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 	if err := good.Validate(); err != nil {
 		t.Fatalf("a good configuration is refused: %v", err)
 	}
+	nodes := newCluster(t).nodes()
 	for name, change := range map[string]func(*node.Config){
 		"node name is missing":        func(c *node.Config) { c.NodeName = "" },
 		"cluster CIDR is missing":     func(c *node.Config) { c.ClusterCIDR = netip.Prefix{} },
@@ -36,7 +37,7 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("got %v, want an error with %q", err, name)
 		}
-		if _, err := node.New(config, newCluster(t).nodes(), slog.New(slog.DiscardHandler)); err == nil {
+		if _, err := node.New(config, nodes, slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("daemon takes a configuration where %s", name)
 		}
 	}

@@ -38,6 +38,12 @@ func TestNodeIsReadySoonAfterItHasACIDR(t *testing.T) {
 	if _, err := os.Stat(h.conflist()); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal("node is ready before it has a CIDR")
 	}
+	eventually(t, "firewall", func() error {
+		if !strings.Contains(h.Snapshot(), "table inet "+h.dataplane().Table()) {
+			return errors.New("no table")
+		}
+		return nil
+	})
 	started := time.Now()
 	c.register("a", "10.42.0.0/24", "192.168.7.1")
 	h.runtime()

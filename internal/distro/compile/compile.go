@@ -37,7 +37,7 @@ func Detect(ctx context.Context) (Toolchain, error) {
 	if err := json.Unmarshal(out, &fields); err != nil {
 		return Toolchain{}, fmt.Errorf("detect go: %w", err)
 	}
-	gcc, err := tool.Run(ctx, tool.Call{Name: "gcc", Args: []string{"-dumpfullversion", "-dumpmachine"}})
+	gcc, err := tool.Run(ctx, tool.Call{Name: "gcc", Args: []string{"-dumpfullversion"}})
 	if err != nil {
 		return Toolchain{}, fmt.Errorf("detect gcc: %w", err)
 	}

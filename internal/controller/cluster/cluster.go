@@ -1,0 +1,109 @@
+// Package cluster turns the difference between what a cluster is asked to be and what it is into tasks, and tells in the
+// cluster's status how they fare. It does none of the work itself: workers do, step by step.
+package cluster
+
+import (
+	"context"
+
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/controller/network"
+	"plasmacloud.io/plasmacloud/internal/controller/status"
+)
+
+// TasksByResource is the index of tasks by their resource's UID.
+const TasksByResource = "spec.resource.uid"
+
+// Reconciler reconciles clusters.
+type Reconciler struct {
+	client.Client
+	Recorder events.EventRecorder
+	// ResolveVersion turns what a user wrote, or nothing, into a version of the catalogue.
+	ResolveVersion func(want string) (string, error)
+	// Concurrency is how many clusters are looked at at once.
+	Concurrency int
+}
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+	index := func(object client.Object) []string {
+		task, ok := object.(*v1alpha1.Task)
+		if !ok {
+			return nil
+		}
+		return []string{task.Spec.Resource.UID}
+	}
+	if err := manager.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.Task{}, TasksByResource, index); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(manager).For(&v1alpha1.Cluster{}).
+		Owns(&v1alpha1.NodeGroup{}).
+		Watches(&v1alpha1.Task{}, handler.EnqueueRequestsFromMapFunc(clusterOfTask)).
+		Watches(&v1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfNetwork)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: max(r.Concurrency, 1)}).
+		Complete(r)
+}
+
+func clusterOfTask(_ context.Context, object client.Object) []reconcile.Request {
+	task, ok := object.(*v1alpha1.Task)
+	if !ok || task.Spec.Resource.Kind != "Cluster" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: task.Namespace, Name: task.Spec.Resource.Name}}}
+}
+
+// clustersOfNetwork wakes the clusters that wait for their network.
+func (r *Reconciler) clustersOfNetwork(ctx context.Context, object client.Object) []reconcile.Request {
+	var clusters v1alpha1.ClusterList
+	if err := r.List(ctx, &clusters, client.InNamespace(object.GetNamespace()), client.MatchingFields{network.ClustersByNetwork: object.GetName()}); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "list clusters of a network")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range clusters.Items {
+		if clusters.Items[i].Status.Phase == v1alpha1.PhasePending || clusters.Items[i].Status.Phase == "" {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&clusters.Items[i])})
+		}
+	}
+	return requests
+}
+
+// scope carries what a reconciliation has loaded.
+type scope struct {
+	cluster *v1alpha1.Cluster
+	network *v1alpha1.Network // nil where there is none
+	tasks   []v1alpha1.Task   // of this cluster, oldest first
+	groups  []v1alpha1.NodeGroup
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (result ctrl.Result, err error) {
+	s, err := r.load(ctx, request)
+	if err != nil || s == nil {
+		return result, err
+	}
+	if s.cluster.DeletionTimestamp.IsZero() {
+		if err := status.EnsureFinalizer(ctx, r.Client, s.cluster); err != nil {
+			return result, err
+		}
+	} else if gone := s.finished(v1alpha1.OperationDelete); gone || s.neverStarted() {
+		return result, r.letGo(ctx, s)
+	}
+	patcher := status.NewPatcher(r.Client, s.cluster)
+	if waiting := r.awaitParents(s); !waiting {
+		if err := r.syncNodeGroups(ctx, s); err != nil {
+			return result, err
+		}
+		if err := r.decide(ctx, s); err != nil {
+			return result, err
+		}
+	}
+	r.mirror(s)
+	return result, patcher.Patch(ctx)
+}

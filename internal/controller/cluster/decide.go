@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"plasmacloud.io/plasmacloud/api/v1alpha1"
+)
+
+// priorities: what ends things goes before what makes them, and a person's scaling before a long upgrade.
+var priorities = map[v1alpha1.Operation]int32{
+	v1alpha1.OperationDelete: 30, v1alpha1.OperationRepair: 20, v1alpha1.OperationScale: 10,
+}
+
+// decide makes the task that brings the cluster to its spec, where there is none yet.
+func (r *Reconciler) decide(ctx context.Context, s *scope) error {
+	operation, needed := s.operation()
+	if !needed {
+		return nil
+	}
+	name := s.taskName(operation)
+	for i := range s.tasks {
+		if s.tasks[i].Name == name {
+			return nil
+		}
+	}
+	task := &v1alpha1.Task{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: s.cluster.Namespace,
+			Labels: map[string]string{v1alpha1.LabelCluster: s.cluster.Name, v1alpha1.LabelResource: "cluster"},
+		},
+		Spec: v1alpha1.TaskSpec{
+			Resource:  v1alpha1.ResourceReference{Kind: "Cluster", Name: s.cluster.Name, UID: string(s.cluster.UID)},
+			Operation: operation, Generation: s.cluster.Generation, Priority: priorities[operation],
+		},
+	}
+	if err := controllerutil.SetControllerReference(s.cluster, task, r.Scheme()); err != nil {
+		return err
+	}
+	if err := r.Create(ctx, task); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create task: %w", err)
+	}
+	r.Recorder.Eventf(s.cluster, task, "Normal", "TaskCreated", string(operation), "task %s brings the cluster to generation %d", task.Name, task.Spec.Generation)
+	s.tasks = append(s.tasks, *task)
+	return nil
+}
+
+// operation is what has to be done, if anything.
+func (s *scope) operation() (v1alpha1.Operation, bool) {
+	c := s.cluster
+	switch {
+	case !c.DeletionTimestamp.IsZero():
+		return v1alpha1.OperationDelete, true
+	case c.Status.ObservedGeneration == 0:
+		return v1alpha1.OperationCreate, true
+	case c.Annotations[v1alpha1.AnnotationRepair] != c.Status.Repaired:
+		return v1alpha1.OperationRepair, true
+	case c.Status.ObservedGeneration == c.Generation:
+		return "", false
+	case c.Spec.Version != "" && !strings.HasPrefix(c.Status.Version+".", c.Spec.Version+"."):
+		return v1alpha1.OperationUpgrade, true
+	case c.Status.AppliedTemplate == templateHash(&c.Spec):
+		return v1alpha1.OperationScale, true
+	default:
+		return v1alpha1.OperationUpdate, true
+	}
+}
+
+// taskName is the same for the same need, so that no need makes two tasks.
+func (s *scope) taskName(operation v1alpha1.Operation) string {
+	suffix := fmt.Sprint(s.cluster.Generation)
+	if request := s.cluster.Annotations[v1alpha1.AnnotationRepair]; request != s.cluster.Status.Repaired {
+		suffix += "-" + shortHash([]byte(request)) // whatever failed is tried anew
+	}
+	// The UID tells the tasks of a cluster from those of one that had its name before.
+	return fmt.Sprintf("%s-%s-%s-%s", s.cluster.Name, strings.ToLower(string(operation)), suffix, shortHash([]byte(s.cluster.UID)))
+}
+
+// templateHash covers what is neither the number of nodes nor the version.
+func templateHash(spec *v1alpha1.ClusterSpec) string {
+	rest := spec.DeepCopy()
+	rest.Version = ""
+	for name, group := range rest.NodeGroups {
+		group.Replicas, group.MinReplicas, group.MaxReplicas = nil, 0, 0
+		rest.NodeGroups[name] = group
+	}
+	content, err := json.Marshal(rest)
+	if err != nil {
+		return "" // cannot be: it came as JSON
+	}
+	return shortHash(content)
+}
+
+func shortHash(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:4])
+}

@@ -1,0 +1,97 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/controller/status"
+)
+
+// load reads all that a reconciliation looks at. A cluster that is gone is nil.
+func (r *Reconciler) load(ctx context.Context, request ctrl.Request) (*scope, error) {
+	s := &scope{cluster: &v1alpha1.Cluster{}}
+	if err := r.Get(ctx, request.NamespacedName, s.cluster); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	network := &v1alpha1.Network{}
+	err := r.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: s.cluster.Spec.Network}, network)
+	if err == nil {
+		s.network = network
+	} else if !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	var tasks v1alpha1.TaskList
+	if err := r.List(ctx, &tasks, client.InNamespace(request.Namespace), client.MatchingFields{TasksByResource: string(s.cluster.UID)}); err != nil {
+		return nil, err
+	}
+	s.tasks = tasks.Items
+	slices.SortFunc(s.tasks, func(a, b v1alpha1.Task) int {
+		if order := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); order != 0 {
+			return order
+		}
+		return int(a.Spec.Generation - b.Spec.Generation)
+	})
+	var groups v1alpha1.NodeGroupList
+	if err := r.List(ctx, &groups, client.InNamespace(request.Namespace), client.MatchingLabels{v1alpha1.LabelCluster: s.cluster.Name}); err != nil {
+		return nil, err
+	}
+	s.groups = groups.Items
+	return s, nil
+}
+
+// latest is the newest task, or nil.
+func (s *scope) latest() *v1alpha1.Task {
+	if len(s.tasks) == 0 {
+		return nil
+	}
+	return &s.tasks[len(s.tasks)-1]
+}
+
+// finished tells whether an operation has succeeded.
+func (s *scope) finished(operation v1alpha1.Operation) bool {
+	return slices.ContainsFunc(s.tasks, func(task v1alpha1.Task) bool {
+		return task.Spec.Operation == operation && task.Status.Phase == v1alpha1.TaskSucceeded
+	})
+}
+
+// neverStarted tells whether no task was ever made: there is nothing to clean up.
+func (s *scope) neverStarted() bool {
+	return len(s.tasks) == 0 && s.cluster.Status.ObservedGeneration == 0
+}
+
+// awaitParents tells, and says in the status, whether the cluster has to wait for its network.
+func (r *Reconciler) awaitParents(s *scope) bool {
+	c := s.cluster
+	if !c.DeletionTimestamp.IsZero() || c.Status.ObservedGeneration > 0 {
+		return false // what runs is not stopped by what happens to its parent
+	}
+	wait := func(reason, message string) bool {
+		c.Status.Phase = v1alpha1.PhasePending
+		status.Set(&c.Status.Conditions, c, v1alpha1.ConditionReady, false, reason, message)
+		return true
+	}
+	switch {
+	case s.network == nil:
+		return wait(v1alpha1.ReasonParentMissing, fmt.Sprintf("spec.network: there is no network %q in this project; create it with `cloud vpc create --name %s`",
+			c.Spec.Network, c.Spec.Network))
+	case s.network.Status.Phase != v1alpha1.PhaseRunning:
+		return wait(v1alpha1.ReasonParentNotReady, fmt.Sprintf("network %s is not ready yet", s.network.Name))
+	}
+	return false
+}
+
+// letGo ends the life of a cluster of which nothing is left.
+func (r *Reconciler) letGo(ctx context.Context, s *scope) error {
+	for i := range s.groups {
+		if err := client.IgnoreNotFound(r.Delete(ctx, &s.groups[i])); err != nil {
+			return fmt.Errorf("delete node group: %w", err)
+		}
+	}
+	return status.Release(ctx, r.Client, s.cluster)
+}

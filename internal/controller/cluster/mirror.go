@@ -1,0 +1,131 @@
+package cluster
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/controller/status"
+)
+
+// Outputs of tasks that become part of a cluster's status.
+const (
+	OutputEndpoint   = "endpoint"
+	OutputVersion    = "version"
+	OutputNodes      = "nodes"
+	OutputReadyNodes = "readyNodes"
+	OutputKubeconfig = "kubeconfigSecret"
+)
+
+// mirror tells in the cluster's status how its tasks fare.
+func (r *Reconciler) mirror(s *scope) {
+	c := s.cluster
+	for i := range s.tasks {
+		adopt(c, &s.tasks[i])
+	}
+	c.Status.Nodes.Desired = desiredNodes(c)
+	c.Status.NodesSummary = fmt.Sprintf("%d/%d", c.Status.Nodes.Ready, c.Status.Nodes.Desired)
+	latest := s.latest()
+	if latest == nil {
+		return
+	}
+	c.Status.Task = latest.Name
+	switch latest.Status.Phase {
+	case v1alpha1.TaskSucceeded:
+		r.settle(c, latest)
+	case v1alpha1.TaskFailed, v1alpha1.TaskCancelled:
+		r.fail(c, latest)
+	default:
+		progress(c, latest)
+	}
+}
+
+// adopt takes over what a task has brought about.
+func adopt(c *v1alpha1.Cluster, task *v1alpha1.Task) {
+	outputs := task.Status.Outputs
+	if value, ok := outputs[OutputEndpoint]; ok {
+		c.Status.Endpoint = value
+	}
+	if value, ok := outputs[OutputVersion]; ok {
+		c.Status.Version = value
+	}
+	if value, ok := outputs[OutputKubeconfig]; ok {
+		c.Status.KubeconfigSecret = value
+	}
+	if n, err := strconv.ParseInt(outputs[OutputNodes], 10, 32); err == nil {
+		c.Status.Nodes.Total = int32(n)
+	}
+	if n, err := strconv.ParseInt(outputs[OutputReadyNodes], 10, 32); err == nil {
+		c.Status.Nodes.Ready = int32(n)
+	}
+}
+
+func (r *Reconciler) settle(c *v1alpha1.Cluster, task *v1alpha1.Task) {
+	c.Status.Repaired = c.Annotations[v1alpha1.AnnotationRepair]
+	c.Status.ObservedGeneration = max(c.Status.ObservedGeneration, task.Spec.Generation)
+	if task.Spec.Generation != c.Generation {
+		return // the next task is on its way
+	}
+	c.Status.AppliedTemplate = templateHash(&c.Spec)
+	if c.Status.Phase != v1alpha1.PhaseRunning {
+		r.Recorder.Eventf(c, task, "Normal", "Ready", string(task.Spec.Operation), "%s done", strings.ToLower(string(task.Spec.Operation)))
+	}
+	c.Status.Phase = v1alpha1.PhaseRunning
+	c.Status.Progress = ""
+	status.Set(&c.Status.Conditions, c, v1alpha1.ConditionReady, true, v1alpha1.ReasonReady, "")
+	status.Set(&c.Status.Conditions, c, v1alpha1.ConditionProgressing, false, v1alpha1.ReasonReady, "")
+	status.Set(&c.Status.Conditions, c, v1alpha1.ConditionStalled, false, v1alpha1.ReasonReady, "")
+}
+
+func (r *Reconciler) fail(c *v1alpha1.Cluster, task *v1alpha1.Task) {
+	message := fmt.Sprintf("%s failed at step %s: %s; mend it, then change the cluster's spec or run `cloud k8s repair %s`",
+		strings.ToLower(string(task.Spec.Operation)), task.Status.Step, task.Status.Error, c.Name)
+	if c.Status.Phase != v1alpha1.PhaseFailed {
+		r.Recorder.Eventf(c, task, "Warning", v1alpha1.ReasonTaskFailed, string(task.Spec.Operation), "%s", message)
+	}
+	c.Status.Phase = v1alpha1.PhaseFailed
+	c.Status.Progress = task.Status.Progress
+	status.Set(&c.Status.Conditions, c, v1alpha1.ConditionReady, false, v1alpha1.ReasonTaskFailed, message)
+	status.Set(&c.Status.Conditions, c, v1alpha1.ConditionProgressing, false, v1alpha1.ReasonTaskFailed, "")
+	status.Set(&c.Status.Conditions, c, v1alpha1.ConditionStalled, true, v1alpha1.ReasonTaskFailed, message)
+}
+
+func progress(c *v1alpha1.Cluster, task *v1alpha1.Task) {
+	switch task.Spec.Operation {
+	case v1alpha1.OperationCreate:
+		c.Status.Phase = v1alpha1.PhaseProvisioning
+	case v1alpha1.OperationDelete:
+		c.Status.Phase = v1alpha1.PhaseDeleting
+	case v1alpha1.OperationRepair:
+		c.Status.Phase = v1alpha1.PhaseRepairing
+	default:
+		c.Status.Phase = v1alpha1.PhaseUpdating
+	}
+	c.Status.Progress = strings.TrimSpace(task.Status.Progress + " " + task.Status.Step)
+	message := "task " + task.Name
+	if task.Status.Error != "" {
+		message += " tries again after: " + task.Status.Error
+	}
+	status.Set(&c.Status.Conditions, c, v1alpha1.ConditionProgressing, true, v1alpha1.ReasonTaskRunning, message)
+	status.Set(&c.Status.Conditions, c, v1alpha1.ConditionStalled, false, v1alpha1.ReasonTaskRunning, "")
+	if task.Spec.Operation == v1alpha1.OperationCreate || task.Spec.Operation == v1alpha1.OperationDelete {
+		status.Set(&c.Status.Conditions, c, v1alpha1.ConditionReady, false, v1alpha1.ReasonTaskRunning, message)
+	}
+}
+
+func desiredNodes(c *v1alpha1.Cluster) int32 {
+	var desired int32
+	for _, group := range c.Spec.NodeGroups {
+		desired += Replicas(group)
+	}
+	return desired
+}
+
+// Replicas is the number of nodes that a group should have.
+func Replicas(group v1alpha1.NodeGroupTemplate) int32 {
+	if group.Replicas != nil {
+		return *group.Replicas
+	}
+	return group.MinReplicas
+}

@@ -1,0 +1,76 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"plasmacloud.io/plasmacloud/api/v1alpha1"
+)
+
+// syncNodeGroups makes the cluster's node groups what its spec says. A group's number of nodes belongs to the group once
+// it is there (kubectl scale and autoscalers set it), unless the spec names one.
+func (r *Reconciler) syncNodeGroups(ctx context.Context, s *scope) error {
+	if !s.cluster.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	have := map[string]*v1alpha1.NodeGroup{}
+	for i := range s.groups {
+		have[s.groups[i].Spec.Group] = &s.groups[i]
+	}
+	for name, template := range s.cluster.Spec.NodeGroups {
+		if group := have[name]; group != nil {
+			if err := r.updateNodeGroup(ctx, group, template); err != nil {
+				return err
+			}
+			delete(have, name)
+			continue
+		}
+		if err := r.createNodeGroup(ctx, s.cluster, name, template); err != nil {
+			return err
+		}
+	}
+	for name, group := range have {
+		if err := client.IgnoreNotFound(r.Delete(ctx, group)); err != nil {
+			return fmt.Errorf("delete node group %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) createNodeGroup(ctx context.Context, c *v1alpha1.Cluster, name string, template v1alpha1.NodeGroupTemplate) error {
+	group := &v1alpha1.NodeGroup{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: c.Name + "-" + name, Namespace: c.Namespace,
+			Labels: map[string]string{v1alpha1.LabelCluster: c.Name, v1alpha1.LabelNodeGroup: name},
+		},
+		Spec: v1alpha1.NodeGroupSpec{Cluster: c.Name, Group: name, Replicas: Replicas(template), Template: template},
+	}
+	if err := controllerutil.SetControllerReference(c, group, r.Scheme()); err != nil {
+		return err
+	}
+	if err := r.Create(ctx, group); err != nil {
+		return fmt.Errorf("create node group %s: %w", name, err)
+	}
+	return nil
+}
+
+func (r *Reconciler) updateNodeGroup(ctx context.Context, group *v1alpha1.NodeGroup, template v1alpha1.NodeGroupTemplate) error {
+	before := group.DeepCopy()
+	group.Spec.Template = template
+	if template.Replicas != nil {
+		group.Spec.Replicas = *template.Replicas
+	}
+	group.Spec.Replicas = min(max(group.Spec.Replicas, template.MinReplicas), template.MaxReplicas)
+	if equality.Semantic.DeepEqual(before.Spec, group.Spec) {
+		return nil
+	}
+	if err := r.Patch(ctx, group, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("update node group %s: %w", group.Spec.Group, err)
+	}
+	return nil
+}

@@ -2,6 +2,7 @@ package cni_test
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 
 	"github.com/vishvananda/netlink"
@@ -66,30 +67,36 @@ func TestInterfaceHasTheConfiguredMTU(t *testing.T) {
 }
 
 func TestPodCannotUseAnotherAddress(t *testing.T) {
-	runtime, _ := newRuntime(t)
+	runtime, outside := newRuntime(t)
 	protect(t, runtime)
+	// Nothing but the firewall is to stop the packets.
+	outside.Route(podCIDR.String(), nodeIP)
 	a := runtime.Start(t, "a", nil)
 	b := runtime.Start(t, "b", nil)
-	b.ServeTCP(":80")
-	runtime.Node.ServeTCP(":10250")
-	free := b.Address.Next().String()
-
-	for _, source := range []string{b.Address.String(), free, nodeIP, outsideIP} {
+	c := runtime.Start(t, "c", nil)
+	servers := map[string]func() (netip.Addr, error){
+		b.Address.String(): b.ListenUDP(":53"), nodeIP: runtime.Node.ListenUDP(":53"), outsideIP: outside.ListenUDP(":53"),
+	}
+	free := c.Address.Next().String()
+	for _, source := range []string{c.Address.String(), free, "169.254.1.1", "8.8.8.8"} {
 		withAddress(a.Namespace, source, func() {
-			if source != b.Address.String() {
-				if _, err := a.SendTCPFrom(source, b.Address.String()+":80", 0); err == nil {
-					t.Errorf("pod reaches another pod as %s", source)
-				}
-			}
-			if source != nodeIP {
-				if _, err := a.SendTCPFrom(source, nodeIP+":10250", 0); err == nil {
-					t.Errorf("pod reaches the node as %s", source)
+			for server := range servers {
+				if err := a.ThrowUDP(source, server+":53"); err != nil {
+					t.Fatal(err)
 				}
 			}
 		})
 	}
-	if _, err := a.SendTCPFrom(a.Address.String(), b.Address.String()+":80", 0); err != nil {
-		t.Errorf("pod does not reach another pod as itself: %v", err)
+	// What came in before the pod's own packet should not have.
+	for server, next := range servers {
+		if err := a.ThrowUDP(a.Address.String(), server+":53"); err != nil {
+			t.Fatal(err)
+		}
+		want := a.Address.String()
+		if server == outsideIP {
+			want = nodeIP
+		}
+		mustSee(t, "packet to "+server, want)(next())
 	}
 }
 

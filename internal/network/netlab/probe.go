@@ -72,24 +72,62 @@ func (n *Namespace) ServeUDP(address string) {
 	}()
 }
 
-// SendTCP connects, sends size bytes and returns which address the server saw.
-func (n *Namespace) SendTCP(address string, size int) (netip.Addr, error) {
-	return n.exchange("", address, size, patience)
+// ListenUDP returns a function that waits for the next datagram and tells where
+// it came from. Nothing is answered.
+func (n *Namespace) ListenUDP(address string) (next func() (netip.Addr, error)) {
+	n.t.Helper()
+	var conn net.PacketConn
+	n.Do(func() (err error) {
+		conn, err = net.ListenPacket("udp4", address)
+		return err
+	})
+	n.t.Cleanup(func() { _ = conn.Close() })
+	return func() (netip.Addr, error) {
+		if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			return netip.Addr{}, err
+		}
+		_, from, err := conn.ReadFrom(make([]byte, 1))
+		if err != nil {
+			return netip.Addr{}, err
+		}
+		return addrOf(from.String())
+	}
 }
 
-// SendTCPFrom is SendTCP with a source address of the caller's choice.
-func (n *Namespace) SendTCPFrom(source, address string, size int) (netip.Addr, error) {
-	return n.exchange(source, address, size, shortPatience)
+// ThrowUDP sends a datagram from an address of the caller's choice and waits for
+// nothing.
+func (n *Namespace) ThrowUDP(source, address string) error {
+	return n.Try(func() error {
+		local, err := net.ResolveUDPAddr("udp4", net.JoinHostPort(source, "0"))
+		if err != nil {
+			return err
+		}
+		remote, err := net.ResolveUDPAddr("udp4", address)
+		if err != nil {
+			return err
+		}
+		conn, err := net.DialUDP("udp4", local, remote)
+		if err != nil {
+			return err
+		}
+		_, err = conn.Write([]byte{1})
+		return errors.Join(err, conn.Close())
+	})
+}
+
+// SendTCP connects, sends size bytes and returns which address the server saw.
+func (n *Namespace) SendTCP(address string, size int) (netip.Addr, error) {
+	return n.exchange(address, size, patience)
 }
 
 // BlockedTCP tells whether a connection is not answered.
 func (n *Namespace) BlockedTCP(address string) bool {
-	_, err := n.exchange("", address, 0, shortPatience)
+	_, err := n.exchange(address, 0, shortPatience)
 	return err != nil
 }
 
-func (n *Namespace) exchange(source, address string, size int, wait time.Duration) (netip.Addr, error) {
-	conn, err := n.dial("tcp4", source, address, wait)
+func (n *Namespace) exchange(address string, size int, wait time.Duration) (netip.Addr, error) {
+	conn, err := n.dial("tcp4", address, wait)
 	if err != nil {
 		return netip.Addr{}, err
 	}
@@ -120,7 +158,7 @@ func (n *Namespace) exchange(source, address string, size int, wait time.Duratio
 
 // SendUDP sends one datagram and returns which address the server saw.
 func (n *Namespace) SendUDP(address string, size int) (netip.Addr, error) {
-	conn, err := n.dial("udp4", "", address, patience)
+	conn, err := n.dial("udp4", address, patience)
 	if err != nil {
 		return netip.Addr{}, err
 	}
@@ -131,7 +169,7 @@ func (n *Namespace) SendUDP(address string, size int) (netip.Addr, error) {
 // DialUDP opens a socket that can be used again and again.
 func (n *Namespace) DialUDP(address string) net.Conn {
 	n.t.Helper()
-	conn, err := n.dial("udp4", "", address, patience)
+	conn, err := n.dial("udp4", address, patience)
 	if err != nil {
 		n.t.Fatalf("open UDP socket: %v", err)
 	}
@@ -165,15 +203,8 @@ func ExchangeUDP(conn net.Conn, size int) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("no answer: %w", last)
 }
 
-func (n *Namespace) dial(network, source, address string, wait time.Duration) (conn net.Conn, err error) {
+func (n *Namespace) dial(network, address string, wait time.Duration) (conn net.Conn, err error) {
 	dialer := net.Dialer{Timeout: wait}
-	if source != "" {
-		addr, err := net.ResolveTCPAddr(network, net.JoinHostPort(source, "0"))
-		if err != nil {
-			return nil, err
-		}
-		dialer.LocalAddr = addr
-	}
 	err = n.Try(func() error {
 		conn, err = dialer.Dial(network, address)
 		return err

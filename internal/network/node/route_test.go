@@ -121,6 +121,21 @@ func TestNodesAcrossARouterUseTheTunnel(t *testing.T) {
 	}
 }
 
+// TCP must not depend on ICMP to find out what fits the tunnel.
+func TestTCPFitsTheTunnelWhereICMPIsLost(t *testing.T) {
+	c, a, b := acrossRouter(t, 1500)
+	for _, h := range []*host{a, b} {
+		h.Nft(`table ip deaf { chain output { type filter hook output priority 0; meta l4proto icmp drop; }; }`)
+		h.start(c)
+	}
+	first := a.runtime().Start(t, "first", nil)
+	second := b.runtime().Start(t, "second", nil)
+	second.ServeTCP(":80")
+	mustReach(t, "pod to pod", first.Address.String(), func() (netip.Addr, error) {
+		return first.SendTCP(second.Address.String()+":80", big)
+	})
+}
+
 func TestTunnelOnASharedSegmentWhereAsked(t *testing.T) {
 	c, a, b := onSegment(t)
 	for _, h := range []*host{a, b} {

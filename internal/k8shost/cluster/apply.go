@@ -1,20 +1,12 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"embed"
-	"encoding/json"
-	"fmt"
-	"io"
-	"text/template"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
+
+	"plasmacloud.io/plasmacloud/internal/apply"
 )
 
 //go:embed manifests/*.yaml
@@ -36,50 +28,13 @@ func (o Objects) Apply(ctx context.Context, client dynamic.Interface, disabled f
 		if disabled(name) {
 			continue
 		}
-		objects, err := o.render(name)
+		objects, err := apply.Render(manifests, "manifests/"+name+".yaml", o)
 		if err != nil {
 			return err
 		}
-		for _, object := range objects {
-			if err := apply(ctx, client, object); err != nil {
-				return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
-			}
+		if err := apply.Objects(ctx, client, fieldManager, objects...); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-func (o Objects) render(name string) ([]*unstructured.Unstructured, error) {
-	parsed, err := template.ParseFS(manifests, "manifests/"+name+".yaml")
-	if err != nil {
-		return nil, err
-	}
-	var text bytes.Buffer
-	if err := parsed.Execute(&text, o); err != nil {
-		return nil, fmt.Errorf("render %s: %w", name, err)
-	}
-	var objects []*unstructured.Unstructured
-	decoder := yaml.NewYAMLOrJSONDecoder(&text, 4096)
-	for {
-		object := &unstructured.Unstructured{}
-		if err := decoder.Decode(object); err == io.EOF {
-			return objects, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("read %s: %w", name, err)
-		}
-		objects = append(objects, object)
-	}
-}
-
-func apply(ctx context.Context, client dynamic.Interface, object *unstructured.Unstructured) error {
-	content, err := json.Marshal(object)
-	if err != nil {
-		return err
-	}
-	// The kinds are our own choice and regular, so no discovery is needed to name their resources.
-	resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
-	force := true
-	_, err = client.Resource(resource).Namespace(object.GetNamespace()).Patch(ctx, object.GetName(),
-		types.ApplyPatchType, content, metav1.PatchOptions{FieldManager: fieldManager, Force: &force})
-	return err
 }

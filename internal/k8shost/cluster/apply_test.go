@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"plasmacloud.io/plasmacloud/internal/apply"
 )
 
 func TestManifestsRenderCompletely(t *testing.T) {
@@ -14,7 +16,7 @@ func TestManifestsRenderCompletely(t *testing.T) {
 	}
 	var found []string
 	for _, name := range []string{"access", "settings", "coredns"} {
-		objects, err := o.render(name)
+		objects, err := apply.Render(manifests, "manifests/"+name+".yaml", o)
 		if err != nil {
 			t.Fatal(err)
 		}

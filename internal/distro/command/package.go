@@ -1,0 +1,73 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"plasmacloud.io/plasmacloud/internal/distro/oci"
+	"plasmacloud.io/plasmacloud/internal/release"
+)
+
+// newPackage makes an image of one of our own programs. Those change with every build, so they are no part of the
+// release's content cache.
+func newPackage() *cobra.Command {
+	var ref, file, version string
+	command := &cobra.Command{
+		Use:     "package BINARY",
+		Short:   "Write a static program as an image, in an OCI archive",
+		Example: "  distro package --ref plasmacloud.io/cloudd:latest --file images/cloudd.tar bin/cloudd",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return packageProgram(args[0], ref, version, file)
+		},
+	}
+	command.Flags().StringVar(&ref, "ref", "", "name and tag of the image")
+	command.Flags().StringVar(&file, "file", "", "archive to write")
+	command.Flags().StringVar(&version, "version", "devel", "version to note in the image")
+	for _, name := range []string{"ref", "file"} {
+		if err := command.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag is defined above
+		}
+	}
+	return command
+}
+
+func packageProgram(binary, ref, version, file string) (err error) {
+	store, err := os.MkdirTemp("", "package-")
+	if err != nil {
+		return fmt.Errorf("package %s: %w", binary, err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(store)) }()
+	name := filepath.Base(binary)
+	images := filepath.Join(store, release.ImagesDir)
+	layer, err := oci.WriteLayer(images, []oci.Node{{Path: "usr/local/bin/" + name, Source: binary}})
+	if err != nil {
+		return fmt.Errorf("package %s: %w", binary, err)
+	}
+	artifact, err := oci.Image{
+		Name: name, Kind: release.KindImage, Version: version, Refs: []string{ref},
+		Layers: []*oci.Layer{layer}, Entrypoint: []string{"/usr/local/bin/" + name}, User: "65532:65532", Arch: runtime.GOARCH,
+	}.Write(images)
+	if err != nil {
+		return err
+	}
+	manifest, err := json.Marshal(release.Manifest{Schema: release.Schema, Artifacts: []release.Artifact{artifact}})
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(store, release.ManifestName), manifest, 0o600); err != nil {
+		return err
+	}
+	catalogue, err := release.Open(store)
+	if err != nil {
+		return err
+	}
+	return writeWhole(file, func(w io.Writer) error { return catalogue.Export(w, ref) })
+}

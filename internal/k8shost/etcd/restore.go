@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,7 +65,7 @@ func Restore(ctx context.Context, etcdutl, snapshot, dataDir, member, peerURL st
 		"--data-dir", fresh, "--name", member, "--initial-cluster", member+"="+peerURL,
 		"--initial-advertise-peer-urls", peerURL,
 		// Watchers must notice that history has changed under them.
-		"--bump-revision", "1000000000", "--mark-compacted")
+		"--bump-revision", strconv.FormatInt(revisionBump(now), 10), "--mark-compacted")
 	if output, err := cmd.CombinedOutput(); err != nil {
 		_ = os.RemoveAll(fresh)
 		return "", fmt.Errorf("restore snapshot: %w: %s", err, lastLine(output))
@@ -77,6 +78,11 @@ func Restore(ctx context.Context, etcdutl, snapshot, dataDir, member, peerURL st
 	}
 	return kept, os.Rename(fresh, dataDir)
 }
+
+// revisionBump is how far beyond the snapshot's the restored cluster's revisions begin: beyond all that watchers can
+// have seen, in the cluster that was lost and in one restored from the same snapshot before. No cluster makes a
+// thousand changes a second for long, so the time in milliseconds is always ahead.
+func revisionBump(now time.Time) int64 { return max(now.UnixMilli(), 1_000_000_000) }
 
 func lastLine(output []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(output)), "\n")

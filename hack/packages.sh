@@ -5,13 +5,13 @@ set -euo pipefail
 repository=$(cd "$(dirname "$0")/.." && pwd)
 
 packages=(
-	ca-certificates git make      # fetching and building anything
-	gcc libc6-dev pkg-config      # kine and runc are built with cgo, pause is C
-	libseccomp-dev                # runc's seccomp filters
-	debootstrap                   # the root of the machine image
-	nftables conntrack iproute2   # kube-proxy and the pod network; looking at them in tests
-	mount util-linux procps kmod  # the kubelet mounts volumes; nsenter in tests
-	redis-server                  # for the task queue; never started as a service
+	ca-certificates git make                 # fetching and building anything
+	gcc libc6-dev pkg-config                 # kine and runc are built with cgo, pause is C
+	libseccomp-dev                           # runc's seccomp filters
+	debootstrap gpgv debian-archive-keyring  # the root of the machine image, its packages verified
+	nftables conntrack iproute2              # kube-proxy and the pod network; looking at them in tests
+	mount util-linux procps kmod             # the kubelet mounts volumes; nsenter in tests
+	redis-server                             # for the task queue; never started as a service
 )
 
 fail() {
@@ -52,8 +52,8 @@ install() {
 	forbid_services
 	DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends \
 		-o Dpkg::Options::=--force-confold -o Dpkg::Use-Pty=0 "$@" >/dev/null || fail "apt-get could not install: $*"
-	if [[ " $* " == *" redis-server "* ]] && command -v systemctl >/dev/null; then
-		systemctl --quiet disable redis-server 2>/dev/null || true
+	if [[ " $* " == *" redis-server "* ]]; then
+		update-rc.d redis-server disable # for systemd too
 	fi
 }
 

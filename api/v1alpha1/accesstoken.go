@@ -5,14 +5,18 @@ import (
 )
 
 // AccessTokenSpec is what a token is good for. The token itself is shown once, when it is made; only its hash is kept.
-// +kubebuilder:validation:XValidation:rule="self.user == oldSelf.user && self.sha256 == oldSelf.sha256",message="spec.user, spec.sha256: a token cannot change hands; make a new one"
+// +kubebuilder:validation:XValidation:rule="(has(self.project) && size(self.project) > 0) == (has(oldSelf.project) && size(oldSelf.project) > 0) && (!has(self.project) || !has(oldSelf.project) || self.project == oldSelf.project)",reason=FieldValueForbidden,fieldPath=".project",message="what a token is good for cannot change; make a new token"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.revoked) || !oldSelf.revoked || (has(self.revoked) && self.revoked)",reason=FieldValueForbidden,fieldPath=".revoked",message="a revoked token stays revoked; make a new token"
 type AccessTokenSpec struct {
 	// User that the token speaks for.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="a token cannot change hands; make a new token"
 	User string `json:"user"`
-	// SHA256 of the token, in hexadecimal.
-	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
+	// SHA256 of the token, in hexadecimal. `cloud token create` makes a token and this.
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{64}$')",message="this is no SHA-256 sum of a token; it has 64 hexadecimal digits in lower case"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="it cannot change; make a new token"
 	SHA256 string `json:"sha256"`
 	// Description says what it is for.
 	// +optional
@@ -22,12 +26,11 @@ type AccessTokenSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=40
 	Project string `json:"project,omitempty"`
-	// ExpiresAt is when it ends.
+	// ExpiresAt is when it ends; never where it is empty.
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
-	// Revoked tokens are refused at once.
+	// Revoked tokens are refused at once, and for good.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self || !oldSelf",message="spec.revoked: a revoked token stays revoked; make a new one"
 	Revoked bool `json:"revoked,omitempty"`
 }
 
@@ -41,7 +44,8 @@ type AccessTokenStatus struct {
 // AccessToken lets a program, or a person, in without a password.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:scope=Cluster,categories=plasmacloud
+// +kubebuilder:resource:scope=Cluster,shortName=token,categories=plasmacloud
+// +kubebuilder:selectablefield:JSONPath=`.spec.user`
 // +kubebuilder:printcolumn:name="User",type=string,JSONPath=`.spec.user`
 // +kubebuilder:printcolumn:name="Description",type=string,JSONPath=`.spec.description`
 // +kubebuilder:printcolumn:name="Expires",type=date,JSONPath=`.spec.expiresAt`
@@ -51,7 +55,9 @@ type AccessToken struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   AccessTokenSpec   `json:"spec"`
+	// Spec is what the token is good for.
+	Spec AccessTokenSpec `json:"spec"`
+	// Status is what became of it.
 	Status AccessTokenStatus `json:"status,omitempty"`
 }
 

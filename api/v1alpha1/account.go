@@ -21,8 +21,8 @@ const (
 // SSHHost is a machine of an inventory.
 type SSHHost struct {
 	// Address of the host, a name or an IP address.
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="isIP(self) || self.matches('^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*$')",message="this is neither a host name nor an IP address; the port goes into port"
 	Address string `json:"address"`
 	// Port of its SSH server.
 	// +kubebuilder:default=22
@@ -31,10 +31,13 @@ type SSHHost struct {
 	Port int32 `json:"port,omitempty"`
 	// User to log in as.
 	// +kubebuilder:default=root
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
 	User string `json:"user,omitempty"`
-	// HostKey is the host's public key, as in known_hosts; a host with another key is refused.
+	// HostKey is the host's public key, as in known_hosts without the host: ssh-ed25519 AAAA…. A host with another key is
+	// refused.
 	// +optional
+	// +kubebuilder:validation:MaxLength=2000
 	HostKey string `json:"hostKey,omitempty"`
 	// Labels that node groups can select hosts by.
 	// +optional
@@ -42,6 +45,8 @@ type SSHHost struct {
 }
 
 // SSHInventory is the machines of an account of type SSH.
+// +kubebuilder:validation:XValidation:rule="(has(self.trustOnFirstUse) && self.trustOnFirstUse) || self.hosts.all(h, has(h.hostKey) && size(h.hostKey) > 0)",reason=FieldValueRequired,fieldPath=".hosts",message="a host without hostKey cannot be told from an impostor; give each its hostKey (ssh-keyscan prints it) or set trustOnFirstUse"
+// +kubebuilder:validation:XValidation:rule="(has(self.trustOnFirstUse) && self.trustOnFirstUse) || !has(self.bastion) || (has(self.bastion.hostKey) && size(self.bastion.hostKey) > 0)",reason=FieldValueRequired,fieldPath=".bastion",message="a bastion without hostKey cannot be told from an impostor; give its hostKey (ssh-keyscan prints it) or set trustOnFirstUse"
 type SSHInventory struct {
 	// Hosts that machines are leased from.
 	// +listType=map
@@ -61,7 +66,8 @@ type SSHInventory struct {
 type AWSAccount struct {
 	// RoleARN of the role to assume.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^arn:aws[a-z-]*:iam::[0-9]{12}:role/.+$')",message="spec.aws.roleARN: this is no ARN of a role; it looks like arn:aws:iam::123456789012:role/name"
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^arn:aws[a-z-]*:iam::[0-9]{12}:role/.+$')",message="this is no ARN of a role; it looks like arn:aws:iam::123456789012:role/name"
 	RoleARN string `json:"roleARN,omitempty"`
 	// ExternalID that the role asks for.
 	// +optional
@@ -72,10 +78,12 @@ type AWSAccount struct {
 // GCPAccount is how to act in a Google Cloud project.
 type GCPAccount struct {
 	// ProjectID of the Google Cloud project.
-	// +kubebuilder:validation:Pattern=`^[a-z][-a-z0-9]{4,28}[a-z0-9]$`
+	// +kubebuilder:validation:MaxLength=30
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z][-a-z0-9]{4,28}[a-z0-9]$')",message="this is no project ID; it has 6 to 30 lower-case letters, digits and '-', such as my-project-123456"
 	ProjectID string `json:"projectID"`
 	// WorkloadIdentityProvider to federate with, instead of a key.
 	// +optional
+	// +kubebuilder:validation:MaxLength=500
 	WorkloadIdentityProvider string `json:"workloadIdentityProvider,omitempty"`
 	// ServiceAccount to act as.
 	// +optional
@@ -85,10 +93,12 @@ type GCPAccount struct {
 // AzureAccount is how to act in an Azure subscription.
 type AzureAccount struct {
 	// SubscriptionID of the subscription.
-	// +kubebuilder:validation:Pattern=`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`
+	// +kubebuilder:validation:MaxLength=36
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$')",message="this is no UUID; it looks like 00000000-0000-0000-0000-000000000000"
 	SubscriptionID string `json:"subscriptionID"`
 	// TenantID of the directory.
-	// +kubebuilder:validation:Pattern=`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`
+	// +kubebuilder:validation:MaxLength=36
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$')",message="this is no UUID; it looks like 00000000-0000-0000-0000-000000000000"
 	TenantID string `json:"tenantID"`
 	// ClientID of the service principal or identity.
 	// +optional
@@ -96,19 +106,21 @@ type AzureAccount struct {
 }
 
 // AccountSpec is where infrastructure comes from.
-// +kubebuilder:validation:XValidation:rule="self.provider != 'SSH' || has(self.ssh)",message="spec.ssh: an account of provider SSH needs an inventory of hosts"
-// +kubebuilder:validation:XValidation:rule="self.provider != 'GCP' || has(self.gcp)",message="spec.gcp: an account of provider GCP needs its project"
-// +kubebuilder:validation:XValidation:rule="self.provider != 'Azure' || has(self.azure)",message="spec.azure: an account of provider Azure needs its subscription and tenant"
-// +kubebuilder:validation:XValidation:rule="!(self.provider in ['AWS', 'GCP', 'Azure']) || self.region != ''",message="spec.region: an account of a cloud needs a region, such as eu-west-1"
-// +kubebuilder:validation:XValidation:rule="self.provider != 'AWS' || has(self.credentials) || (has(self.aws) && has(self.aws.roleARN))",message="spec.credentials, spec.aws.roleARN: an account of provider AWS needs a Secret with keys or a role to assume"
-// +kubebuilder:validation:XValidation:rule="!has(self.ssh) || self.provider == 'SSH'",message="spec.ssh: only for provider SSH"
-// +kubebuilder:validation:XValidation:rule="!has(self.aws) || self.provider == 'AWS'",message="spec.aws: only for provider AWS"
-// +kubebuilder:validation:XValidation:rule="!has(self.gcp) || self.provider == 'GCP'",message="spec.gcp: only for provider GCP"
-// +kubebuilder:validation:XValidation:rule="!has(self.azure) || self.provider == 'Azure'",message="spec.azure: only for provider Azure"
+// +kubebuilder:validation:XValidation:rule="self.provider != 'SSH' || has(self.ssh)",reason=FieldValueRequired,fieldPath=".ssh",message="an account of provider SSH needs an inventory of hosts"
+// +kubebuilder:validation:XValidation:rule="self.provider != 'GCP' || has(self.gcp)",reason=FieldValueRequired,fieldPath=".gcp",message="an account of provider GCP needs its projectID"
+// +kubebuilder:validation:XValidation:rule="self.provider != 'Azure' || has(self.azure)",reason=FieldValueRequired,fieldPath=".azure",message="an account of provider Azure needs its subscriptionID and tenantID"
+// +kubebuilder:validation:XValidation:rule="!(self.provider in ['AWS', 'GCP', 'Azure']) || size(self.region) > 0",reason=FieldValueRequired,fieldPath=".region",message="an account of a cloud needs a region, such as eu-west-1"
+// +kubebuilder:validation:XValidation:rule="self.provider != 'AWS' || has(self.credentials) || (has(self.aws) && has(self.aws.roleARN) && size(self.aws.roleARN) > 0)",reason=FieldValueRequired,fieldPath=".credentials",message="an account of provider AWS needs a Secret with keys, or a role to assume in spec.aws.roleARN"
+// +kubebuilder:validation:XValidation:rule="self.provider != 'GCP' || has(self.credentials) || (has(self.gcp) && has(self.gcp.workloadIdentityProvider) && size(self.gcp.workloadIdentityProvider) > 0)",reason=FieldValueRequired,fieldPath=".credentials",message="an account of provider GCP needs a Secret with a key, or a provider to federate with in spec.gcp.workloadIdentityProvider"
+// +kubebuilder:validation:XValidation:rule="self.provider != 'Azure' || has(self.credentials)",reason=FieldValueRequired,fieldPath=".credentials",message="an account of provider Azure needs a Secret with the client's secret or certificate"
+// +kubebuilder:validation:XValidation:rule="!has(self.ssh) || self.provider == 'SSH'",reason=FieldValueForbidden,fieldPath=".ssh",message="it is only for provider SSH; remove it, or set spec.provider"
+// +kubebuilder:validation:XValidation:rule="!has(self.aws) || self.provider == 'AWS'",reason=FieldValueForbidden,fieldPath=".aws",message="it is only for provider AWS; remove it, or set spec.provider"
+// +kubebuilder:validation:XValidation:rule="!has(self.gcp) || self.provider == 'GCP'",reason=FieldValueForbidden,fieldPath=".gcp",message="it is only for provider GCP; remove it, or set spec.provider"
+// +kubebuilder:validation:XValidation:rule="!has(self.azure) || self.provider == 'Azure'",reason=FieldValueForbidden,fieldPath=".azure",message="it is only for provider Azure; remove it, or set spec.provider"
 type AccountSpec struct {
 	// Provider of the infrastructure.
 	// +kubebuilder:default=Local
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.provider: it cannot change; make a new account"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="it cannot change; make a new account"
 	Provider Provider `json:"provider,omitempty"`
 	// Region of the cloud.
 	// +optional
@@ -118,24 +130,30 @@ type AccountSpec struct {
 	// Credentials by reference to a Secret in the project's namespace.
 	// +optional
 	Credentials *SecretReference `json:"credentials,omitempty"`
+	// SSH is the inventory of hosts, for provider SSH.
 	// +optional
 	SSH *SSHInventory `json:"ssh,omitempty"`
+	// AWS is how to act there, for provider AWS.
 	// +optional
 	AWS *AWSAccount `json:"aws,omitempty"`
+	// GCP is how to act there, for provider GCP.
 	// +optional
 	GCP *GCPAccount `json:"gcp,omitempty"`
+	// Azure is how to act there, for provider Azure.
 	// +optional
 	Azure *AzureAccount `json:"azure,omitempty"`
 }
 
 // AccountStatus is what became of it.
 type AccountStatus struct {
+	// Phase is where the account is in its life, in one word.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 	// Networks that take their infrastructure from here.
 	Networks int32 `json:"networks"`
 	// ObservedGeneration is the generation that the status speaks of.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions are Ready: infrastructure can come from here.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -155,7 +173,9 @@ type Account struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   AccountSpec   `json:"spec"`
+	// Spec is where infrastructure comes from.
+	Spec AccountSpec `json:"spec"`
+	// Status is what became of it.
 	Status AccountStatus `json:"status,omitempty"`
 }
 

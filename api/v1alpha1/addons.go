@@ -66,7 +66,7 @@ type OptionalAddon struct {
 type ExposeMethod string
 
 // IngressNginx is an ingress controller.
-// +kubebuilder:validation:XValidation:rule="!has(self.hosts) || size(self.hosts) == 0 || !has(self.exposeMethod) || self.exposeMethod == 'Proxied'",message="spec.addons.ingressNginx.hosts: only with exposeMethod Proxied"
+// +kubebuilder:validation:XValidation:rule="!has(self.hosts) || size(self.hosts) == 0 || !has(self.exposeMethod) || self.exposeMethod == 'Proxied'",reason=FieldValueForbidden,fieldPath=".hosts",message="hosts are only for exposeMethod Proxied; remove them, or change exposeMethod"
 type IngressNginx struct {
 	OptionalAddon `json:",inline"`
 	// ExposeMethod is Proxied, through the platform's ingress, or LoadBalancer.

@@ -45,6 +45,7 @@ type Component struct {
 
 // Konnectivity is the tunnel from the control plane to the nodes.
 type Konnectivity struct {
+	// Server is the control plane's end of the tunnel.
 	// +kubebuilder:default={}
 	Server Component `json:"server,omitempty"`
 }
@@ -63,32 +64,40 @@ const (
 type Datastore struct {
 	// Mode is Shared, one etcd for many clusters, or Dedicated, an etcd of the cluster's own.
 	// +kubebuilder:default=Shared
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="it cannot change; make a new cluster"
 	Mode DatastoreMode `json:"mode,omitempty"`
 	// Replicas of a dedicated etcd.
 	// +kubebuilder:default=1
-	// +kubebuilder:validation:XValidation:rule="self in [1, 3, 5]",message="spec.controlPlane.datastore.replicas: etcd needs an odd number to agree; use 1, 3 or 5"
+	// +kubebuilder:validation:XValidation:rule="self in [1, 3, 5]",message="etcd needs an odd number to agree; use 1, 3 or 5"
 	Replicas int32 `json:"replicas,omitempty"`
 }
 
 // ControlPlane is the size of a cluster's control plane.
 type ControlPlane struct {
-	// Replicas of the control plane: its pods where it is hosted, otherwise its machines.
+	// Replicas of the control plane: its pods where it is hosted, otherwise its machines, which run etcd and have to be
+	// 1, 3 or 5.
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=5
 	Replicas int32 `json:"replicas,omitempty"`
+	// APIServer is the size of kube-apiserver.
 	// +kubebuilder:default={}
 	APIServer APIServer `json:"apiServer,omitempty"`
+	// ControllerManager is the size of kube-controller-manager.
 	// +kubebuilder:default={}
 	ControllerManager Component `json:"controllerManager,omitempty"`
+	// Scheduler is the size of kube-scheduler.
 	// +kubebuilder:default={}
 	Scheduler Component `json:"scheduler,omitempty"`
+	// Konnectivity is the tunnel from the control plane to the nodes.
 	// +kubebuilder:default={}
 	Konnectivity Konnectivity `json:"konnectivity,omitempty"`
+	// Datastore is where a hosted control plane keeps its objects.
 	// +kubebuilder:default={}
 	Datastore Datastore `json:"datastore,omitempty"`
 	// InstanceType of the machines of a control plane that is not hosted.
 	// +kubebuilder:default="u1.large"
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=40
 	InstanceType string `json:"instanceType,omitempty"`
 }
@@ -103,34 +112,38 @@ type Access struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=50
 	// +kubebuilder:validation:items:MaxLength=43
-	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c))",message="spec.access.cidrs: one of these is no CIDR; they look like 203.0.113.0/24"
+	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c))",message="one of these is no CIDR; they look like 203.0.113.0/24"
 	CIDRs []string `json:"cidrs,omitempty"`
 }
 
 // ClusterNetwork is the cluster's own addresses.
-// +kubebuilder:validation:XValidation:rule="!has(self.podCIDR) || !has(self.serviceCIDR) || !isCIDR(self.podCIDR) || !isCIDR(self.serviceCIDR) || !(cidr(self.podCIDR).containsCIDR(self.serviceCIDR) || cidr(self.serviceCIDR).containsCIDR(self.podCIDR))",message="spec.clusterNetwork: podCIDR and serviceCIDR overlap; choose two ranges apart"
+// +kubebuilder:validation:XValidation:rule="!has(self.podCIDR) || !has(self.serviceCIDR) || !isCIDR(self.podCIDR) || !isCIDR(self.serviceCIDR) || !(cidr(self.podCIDR).containsCIDR(self.serviceCIDR) || cidr(self.serviceCIDR).containsCIDR(self.podCIDR))",fieldPath=".serviceCIDR",message="it overlaps with podCIDR; choose two ranges apart"
+// +kubebuilder:validation:XValidation:rule="!has(self.podCIDR) || !has(self.serviceCIDR) || !isCIDR(self.podCIDR) || !isCIDR(self.serviceCIDR) || cidr(self.podCIDR).ip().family() == cidr(self.serviceCIDR).ip().family()",fieldPath=".serviceCIDR",message="podCIDR and serviceCIDR are of different families; choose both IPv4 or both IPv6"
 type ClusterNetwork struct {
 	// PodCIDR is the range of pods' addresses.
 	// +kubebuilder:default="192.168.0.0/16"
 	// +kubebuilder:validation:MaxLength=43
-	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self) == cidr(self).masked()",message="spec.clusterNetwork.podCIDR: this is no CIDR, or has host bits set; it looks like 192.168.0.0/16"
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.clusterNetwork.podCIDR: it cannot change; make a new cluster"
+	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self) == cidr(self).masked()",message="this is no CIDR, or has host bits set; it looks like 192.168.0.0/16"
+	// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || (cidr(self).ip().family() == 4 ? cidr(self).prefixLength() >= 8 && cidr(self).prefixLength() <= 24 : cidr(self).prefixLength() >= 48 && cidr(self).prefixLength() <= 64)",message="every node takes a /24 (IPv6: /64) of it; use a range from /8 to /24 (IPv6: /48 to /64)"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="it cannot change; make a new cluster"
 	PodCIDR string `json:"podCIDR,omitempty"`
 	// ServiceCIDR is the range of services' addresses.
 	// +kubebuilder:default="10.96.0.0/12"
 	// +kubebuilder:validation:MaxLength=43
-	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self) == cidr(self).masked()",message="spec.clusterNetwork.serviceCIDR: this is no CIDR, or has host bits set; it looks like 10.96.0.0/12"
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.clusterNetwork.serviceCIDR: it cannot change; make a new cluster"
+	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self) == cidr(self).masked()",message="this is no CIDR, or has host bits set; it looks like 10.96.0.0/12"
+	// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || (cidr(self).ip().family() == 4 ? cidr(self).prefixLength() >= 12 && cidr(self).prefixLength() <= 28 : cidr(self).prefixLength() >= 108 && cidr(self).prefixLength() <= 124)",message="Kubernetes takes services' ranges from /12 to /28 (IPv6: /108 to /124); choose one of these sizes"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="it cannot change; make a new cluster"
 	ServiceCIDR string `json:"serviceCIDR,omitempty"`
 	// Domain of the cluster's names.
 	// +kubebuilder:default="cluster.local"
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.clusterNetwork.domain: it cannot change; make a new cluster"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="this is no domain; it looks like cluster.local"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="it cannot change; make a new cluster"
 	Domain string `json:"domain,omitempty"`
 	// CNI is the pod network: prismnet, or none for those who bring their own.
 	// +kubebuilder:default=prismnet
 	// +kubebuilder:validation:Enum=prismnet;none
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.clusterNetwork.cni: it cannot change; make a new cluster"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="it cannot change; make a new cluster"
 	CNI string `json:"cni,omitempty"`
 }
 
@@ -145,49 +158,57 @@ const (
 )
 
 // ClusterSpec is what a cluster is asked to be.
-// +kubebuilder:validation:XValidation:rule="!(self.type in ['Kubeadm', 'K3s']) || !has(self.controlPlane) || self.controlPlane.replicas in [1, 3, 5]",message="spec.controlPlane.replicas: a control plane on machines runs etcd, which needs an odd number to agree; use 1, 3 or 5"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.version) || oldSelf.version == '' || (has(self.version) && self.version != '')",message="spec.version: it cannot be taken away once it is set"
-// +kubebuilder:validation:XValidation:rule="!has(self.version) || !has(oldSelf.version) || self.version == '' || oldSelf.version == '' || int(self.version.split('.')[1]) >= int(oldSelf.version.split('.')[1])",message="spec.version: Kubernetes cannot go back to an older minor version; restore a backup into a new cluster"
-// +kubebuilder:validation:XValidation:rule="!has(self.version) || !has(oldSelf.version) || self.version == '' || oldSelf.version == '' || int(self.version.split('.')[1]) - int(oldSelf.version.split('.')[1]) <= 1",message="spec.version: upgrade one minor version at a time"
+// +kubebuilder:validation:XValidation:rule="!(self.type in ['Kubeadm', 'K3s']) || self.controlPlane.replicas in [1, 3, 5]",fieldPath=".controlPlane.replicas",message="a control plane on machines runs etcd, which needs an odd number to agree; use 1, 3 or 5"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.version) || size(oldSelf.version) == 0 || (has(self.version) && size(self.version) > 0)",reason=FieldValueForbidden,fieldPath=".version",message="it cannot be taken away once it is set; name the version to run"
+// +kubebuilder:validation:XValidation:rule="!has(self.version) || !has(oldSelf.version) || size(self.version) == 0 || size(oldSelf.version) == 0 || int(self.version.split('.')[1]) >= int(oldSelf.version.split('.')[1])",reason=FieldValueForbidden,fieldPath=".version",message="Kubernetes cannot go back to an older minor version; restore a backup into a new cluster"
+// +kubebuilder:validation:XValidation:rule="!has(self.version) || !has(oldSelf.version) || size(self.version) == 0 || size(oldSelf.version) == 0 || int(self.version.split('.')[1]) - int(oldSelf.version.split('.')[1]) <= 1",reason=FieldValueForbidden,fieldPath=".version",message="Kubernetes goes up one minor version at a time; upgrade to the next one first"
+// +kubebuilder:validation:XValidation:rule="!has(self.version) || !has(oldSelf.version) || size(self.version) == 0 || size(oldSelf.version) == 0 || self.version.split('.')[1] != oldSelf.version.split('.')[1] || size(self.version.split('.')) < 3 || size(oldSelf.version.split('.')) < 3 || int(self.version.split('.')[2]) >= int(oldSelf.version.split('.')[2])",reason=FieldValueForbidden,fieldPath=".version",message="Kubernetes does not go back to an older patch version; name this one or a newer one"
+// +kubebuilder:validation:XValidation:rule="!has(self.addons) || !has(self.addons.ingressNginx) || !has(self.addons.ingressNginx.enabled) || !self.addons.ingressNginx.enabled || (has(self.nodeGroups) && self.nodeGroups.exists(name, has(self.nodeGroups[name].roles) && 'ingress-nginx' in self.nodeGroups[name].roles))",fieldPath=".addons.ingressNginx",message="it runs on nodes with the role ingress-nginx, and no group has it; add it to the roles of a node group"
 type ClusterSpec struct {
 	// Type is how the control plane runs.
 	// +kubebuilder:default=Hosted
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.type: it cannot change; make a new cluster"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="it cannot change; make a new cluster"
 	Type ClusterType `json:"type,omitempty"`
 	// Version of Kubernetes, such as v1.36 or v1.36.3; the newest where it is empty.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^v1\\\\.[0-9]{1,3}(\\\\.[0-9]{1,3})?$')",message="spec.version: this is no version; it looks like v1.36 or v1.36.3"
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^v1\\\\.[0-9]{1,3}(\\\\.[0-9]{1,3})?$')",message="this is no version; it looks like v1.36 or v1.36.3"
 	// +kubebuilder:validation:MaxLength=12
 	Version string `json:"version,omitempty"`
 	// Network that the cluster is in.
 	// +kubebuilder:default=default
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=40
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.network: it cannot change; make a new cluster"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="it cannot change; make a new cluster"
 	Network string `json:"network,omitempty"`
 	// Host is the DNS name of the cluster's API; <cluster>.<platform's domain> where it is empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="spec.host: this is no host name; it looks like dev.example.com"
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="this is no host name; it looks like dev.example.com"
 	Host string `json:"host,omitempty"`
 	// StorageClass that stores the cluster's data.
 	// +kubebuilder:default=replicated
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="it cannot change; make a new cluster"
 	StorageClass string `json:"storageClass,omitempty"`
+	// ControlPlane is the size of the control plane.
 	// +kubebuilder:default={}
 	ControlPlane ControlPlane `json:"controlPlane,omitempty"`
 	// NodeGroups by name: the worker nodes.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=30
-	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$'))",message="spec.nodeGroups: a group's name has 1 to 20 lower-case letters, digits and '-', beginning with a letter"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$'))",message="a group's name has 1 to 20 lower-case letters, digits and '-', beginning with a letter and not ending with '-'"
 	NodeGroups map[string]NodeGroupTemplate `json:"nodeGroups,omitempty"`
+	// ClusterNetwork is the cluster's own addresses and pod network.
 	// +kubebuilder:default={}
 	ClusterNetwork ClusterNetwork `json:"clusterNetwork,omitempty"`
+	// Access is who reaches the cluster's API.
 	// +kubebuilder:default={}
 	Access Access `json:"access,omitempty"`
 	// Tenancy is Dedicated, or Shared for a cluster with one namespace for each project.
 	// +kubebuilder:default=Dedicated
 	Tenancy Tenancy `json:"tenancy,omitempty"`
+	// Addons are what the cluster brings along besides Kubernetes itself.
 	// +optional
 	Addons Addons `json:"addons,omitempty"`
 	// InfraVersion is the version of the infrastructure's configuration, for clusters in a cloud.
@@ -201,13 +222,17 @@ type ClusterSpec struct {
 
 // NodeCounts are the nodes of a cluster.
 type NodeCounts struct {
+	// Desired is how many there should be.
 	Desired int32 `json:"desired"`
-	Ready   int32 `json:"ready"`
-	Total   int32 `json:"total"`
+	// Ready is how many do their job.
+	Ready int32 `json:"ready"`
+	// Total is how many there are.
+	Total int32 `json:"total"`
 }
 
 // ClusterStatus is what became of it.
 type ClusterStatus struct {
+	// Phase is where the cluster is in its life, in one word.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 	// Endpoint of the API, as a URL.
@@ -215,7 +240,9 @@ type ClusterStatus struct {
 	Endpoint string `json:"endpoint,omitempty"`
 	// Version that the control plane runs.
 	// +optional
+	// +kubebuilder:validation:MaxLength=60
 	Version string `json:"version,omitempty"`
+	// Nodes are the worker nodes, counted.
 	// +optional
 	Nodes NodeCounts `json:"nodes,omitempty"`
 	// NodesSummary is ready/desired.
@@ -242,6 +269,7 @@ type ClusterStatus struct {
 	Inventory []InventoryItem `json:"inventory,omitempty"`
 	// ObservedGeneration is the generation that the cluster was brought to.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions are Ready: the cluster does its job; Progressing: a task changes it; Stalled: a person has to act.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -269,11 +297,14 @@ type InventoryItem struct {
 // +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.progress`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$')",message="metadata.name: use 1 to 40 lower-case letters, digits and '-', beginning with a letter and not ending with '-'"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.version) || size(self.spec.version) == 0 || (has(oldSelf.spec.version) && oldSelf.spec.version == self.spec.version) || !has(self.status) || !has(self.status.version) || !self.status.version.matches('^v1[.][0-9]+([.]|$)') || (int(self.spec.version.split('.')[1]) - int(self.status.version.split('.')[1]) in [0, 1])",reason=FieldValueForbidden,fieldPath=".spec.version",message="the control plane runs another minor version (status.version), and Kubernetes goes up one at a time and never back; wait for an upgrade under way, or name the running minor version or the next one"
 type Cluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   ClusterSpec   `json:"spec"`
+	// Spec is what the cluster is asked to be.
+	Spec ClusterSpec `json:"spec"`
+	// Status is what became of it.
 	Status ClusterStatus `json:"status,omitempty"`
 }
 

@@ -16,7 +16,7 @@ const (
 )
 
 // MachineSpec is one instance.
-// +kubebuilder:validation:XValidation:rule="self.cluster == oldSelf.cluster && self.account == oldSelf.account && self.role == oldSelf.role",message="spec: a machine's cluster, account and role cannot change; it is replaced instead"
+// +kubebuilder:validation:XValidation:rule="self.cluster == oldSelf.cluster && self.account == oldSelf.account && self.role == oldSelf.role",reason=FieldValueForbidden,message="a machine's cluster, account and role cannot change; delete it, and the platform makes another"
 type MachineSpec struct {
 	// Cluster that the machine belongs to.
 	// +kubebuilder:validation:MinLength=1
@@ -33,7 +33,7 @@ type MachineSpec struct {
 	// InstanceType is its size.
 	// +optional
 	InstanceType string `json:"instanceType,omitempty"`
-	// CPU and memory it was given.
+	// Resources it was given: CPU and memory.
 	// +optional
 	Resources Resources `json:"resources,omitempty"`
 	// EphemeralStorage it was given.
@@ -49,6 +49,7 @@ type MachineSpec struct {
 
 // MachineStatus is what became of it.
 type MachineStatus struct {
+	// Phase is where the machine is in its life, in one word.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 	// ID that the provider knows it by.
@@ -62,6 +63,7 @@ type MachineStatus struct {
 	NodeName string `json:"nodeName,omitempty"`
 	// ObservedGeneration is the generation that the status speaks of.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions are Ready: the machine is there and its node does its job.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -83,7 +85,9 @@ type Machine struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   MachineSpec   `json:"spec"`
+	// Spec is the instance that is asked for.
+	Spec MachineSpec `json:"spec"`
+	// Status is what became of it.
 	Status MachineStatus `json:"status,omitempty"`
 }
 

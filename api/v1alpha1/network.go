@@ -18,12 +18,12 @@ const (
 // Subnet is a part of a network.
 type Subnet struct {
 	// Name of the subnet.
-	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$')",message="use 1 to 40 lower-case letters, digits and '-', beginning with a letter and not ending with '-'"
 	Name string `json:"name"`
 	// CIDR of the subnet, within the network's.
 	// +kubebuilder:validation:MaxLength=43
-	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self) == cidr(self).masked()",message="spec.subnets[].cidr: this is no CIDR, or has host bits set; it looks like 10.0.1.0/24"
+	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self) == cidr(self).masked()",message="this is no CIDR, or has host bits set; it looks like 10.0.1.0/24"
 	CIDR string `json:"cidr"`
 	// Role of the subnet.
 	// +kubebuilder:default=Private
@@ -39,20 +39,20 @@ type Subnet struct {
 type Protocol string
 
 // SecurityRule lets traffic in.
-// +kubebuilder:validation:XValidation:rule="!(self.protocol in ['TCP', 'UDP']) || has(self.ports)",message="securityGroups[].rules[].ports: a rule for TCP or UDP needs a port, such as 6443, or a range, such as 30000-32767"
-// +kubebuilder:validation:XValidation:rule="self.protocol in ['TCP', 'UDP'] || !has(self.ports)",message="securityGroups[].rules[].ports: only rules for TCP and UDP have ports"
+// +kubebuilder:validation:XValidation:rule="!(self.protocol in ['TCP', 'UDP']) || has(self.ports)",reason=FieldValueRequired,fieldPath=".ports",message="a rule for TCP or UDP needs a port, such as 6443, or a range, such as 30000-32767"
+// +kubebuilder:validation:XValidation:rule="self.protocol in ['TCP', 'UDP'] || !has(self.ports)",reason=FieldValueForbidden,fieldPath=".ports",message="only rules for TCP and UDP have ports; remove it"
 type SecurityRule struct {
 	// Protocol to let in.
 	Protocol Protocol `json:"protocol"`
 	// Ports, one or a range.
 	// +optional
 	// +kubebuilder:validation:MaxLength=11
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,5}(-[0-9]{1,5})?$') && self.split('-').all(p, int(p) >= 1 && int(p) <= 65535) && int(self.split('-')[0]) <= int(self.split('-')[size(self.split('-')) - 1])",message="securityGroups[].rules[].ports: give a port from 1 to 65535, or a range with the lower one first"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,5}(-[0-9]{1,5})?$') && self.split('-').all(p, int(p) >= 1 && int(p) <= 65535) && int(self.split('-')[0]) <= int(self.split('-')[size(self.split('-')) - 1])",message="give a port from 1 to 65535, or a range with the lower one first"
 	Ports string `json:"ports,omitempty"`
 	// Source to let in; everybody where it is empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=43
-	// +kubebuilder:validation:XValidation:rule="self == '' || isCIDR(self)",message="securityGroups[].rules[].source: this is no CIDR; it looks like 10.0.0.0/8"
+	// +kubebuilder:validation:XValidation:rule="self == '' || isCIDR(self)",message="this is no CIDR; it looks like 10.0.0.0/8"
 	Source string `json:"source,omitempty"`
 	// Description for people to read.
 	// +optional
@@ -63,8 +63,8 @@ type SecurityRule struct {
 // SecurityGroup is a named set of rules.
 type SecurityGroup struct {
 	// Name of the group, such as sg-dev-cluster.
-	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$')",message="use 1 to 63 lower-case letters, digits and '-', beginning with a letter and not ending with '-'"
 	Name string `json:"name"`
 	// Rules; what none of them lets in stays out.
 	// +optional
@@ -74,20 +74,21 @@ type SecurityGroup struct {
 }
 
 // NetworkSpec is what a network is asked to be.
-// +kubebuilder:validation:XValidation:rule="self.subnets.all(s, !isCIDR(s.cidr) || !isCIDR(self.cidr) || cidr(self.cidr).containsCIDR(s.cidr))",message="spec.subnets[].cidr: a subnet has to lie within spec.cidr"
-// +kubebuilder:validation:XValidation:rule="self.subnets.all(a, self.subnets.all(b, a.name == b.name || !isCIDR(a.cidr) || !isCIDR(b.cidr) || !(cidr(a.cidr).containsCIDR(b.cidr) || cidr(b.cidr).containsCIDR(a.cidr))))",message="spec.subnets[].cidr: subnets must not overlap"
+// +kubebuilder:validation:XValidation:rule="self.subnets.all(s, !isCIDR(s.cidr) || !isCIDR(self.cidr) || cidr(self.cidr).containsCIDR(s.cidr))",fieldPath=".subnets",message="a subnet does not lie within spec.cidr; choose its cidr from the network's"
+// +kubebuilder:validation:XValidation:rule="self.subnets.all(a, self.subnets.all(b, a.name == b.name || !isCIDR(a.cidr) || !isCIDR(b.cidr) || !(cidr(a.cidr).containsCIDR(b.cidr) || cidr(b.cidr).containsCIDR(a.cidr))))",fieldPath=".subnets",message="two subnets overlap; choose ranges apart"
 type NetworkSpec struct {
 	// Account that the network's infrastructure comes from.
 	// +kubebuilder:default=local
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=40
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.account: it cannot change; make a new network"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="it cannot change; make a new network"
 	Account string `json:"account,omitempty"`
 	// CIDR of the network.
 	// +kubebuilder:default="10.0.0.0/16"
 	// +kubebuilder:validation:MaxLength=43
-	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self) == cidr(self).masked()",message="spec.cidr: this is no CIDR, or has host bits set; it looks like 10.0.0.0/16"
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.cidr: it cannot change; make a new network"
+	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self) == cidr(self).masked()",message="this is no CIDR, or has host bits set; it looks like 10.0.0.0/16"
+	// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self).prefixLength() <= (cidr(self).ip().family() == 4 ? 28 : 64)",message="the range is too small for a network; use /28 or larger (IPv6: /64 or larger)"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="it cannot change; make a new network"
 	CIDR string `json:"cidr,omitempty"`
 	// Subnets of the network; the platform cuts them where none are given.
 	// +optional
@@ -111,6 +112,7 @@ type NetworkSpec struct {
 
 // NetworkStatus is what became of it.
 type NetworkStatus struct {
+	// Phase is where the network is in its life, in one word.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 	// Clusters that are in the network.
@@ -120,6 +122,7 @@ type NetworkStatus struct {
 	ID string `json:"id,omitempty"`
 	// ObservedGeneration is the generation that the status speaks of.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions are Ready: clusters can be made in the network.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -140,7 +143,9 @@ type Network struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   NetworkSpec   `json:"spec"`
+	// Spec is what the network is asked to be.
+	Spec NetworkSpec `json:"spec"`
+	// Status is what became of it.
 	Status NetworkStatus `json:"status,omitempty"`
 }
 

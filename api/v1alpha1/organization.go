@@ -24,6 +24,7 @@ type OrganizationStatus struct {
 	Used *Quota `json:"used,omitempty"`
 	// ObservedGeneration is the generation that the status speaks of.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions are Ready; while it is being deleted, False with the projects that are still there.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -41,7 +42,10 @@ type Organization struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   OrganizationSpec   `json:"spec,omitempty"`
+	// Spec is what the organization is asked to be.
+	// +optional
+	Spec OrganizationSpec `json:"spec,omitempty"`
+	// Status is what became of it.
 	Status OrganizationStatus `json:"status,omitempty"`
 }
 

@@ -17,9 +17,11 @@ type Quota struct {
 	Nodes *int32 `json:"nodes,omitempty"`
 	// VCPU is the sum of the nodes' CPUs.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!quantity(string(self)).isLessThan(quantity('0'))",message="it cannot be less than nothing; remove it to lift the bound"
 	VCPU *resource.Quantity `json:"vcpu,omitempty"`
 	// Memory is the sum of the nodes' memory.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!quantity(string(self)).isLessThan(quantity('0'))",message="it cannot be less than nothing; remove it to lift the bound"
 	Memory *resource.Quantity `json:"memory,omitempty"`
 	// Volumes is the number of volumes.
 	// +optional
@@ -32,7 +34,7 @@ type ProjectSpec struct {
 	// Organization that owns the project.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=40
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.organization: a project stays with its organization; make a new project in the other one"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="a project stays with its organization; make a new project in the other one"
 	Organization string `json:"organization"`
 	// DisplayName is for people to read.
 	// +optional
@@ -51,10 +53,12 @@ type ProjectStatus struct {
 	// Used is what the project uses of its quota.
 	// +optional
 	Used *Quota `json:"used,omitempty"`
+	// Phase is where the project is in its life, in one word.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 	// ObservedGeneration is the generation that the status speaks of.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions are Ready: the namespace is there with its permissions; while it is being deleted, False with what is still there.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -64,6 +68,7 @@ type ProjectStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=proj,categories=plasmacloud
+// +kubebuilder:selectablefield:JSONPath=`.spec.organization`
 // +kubebuilder:printcolumn:name="Organization",type=string,JSONPath=`.spec.organization`
 // +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.status.namespace`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`
@@ -73,7 +78,9 @@ type Project struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   ProjectSpec   `json:"spec"`
+	// Spec is what the project is asked to be.
+	Spec ProjectSpec `json:"spec"`
+	// Status is what became of it.
 	Status ProjectStatus `json:"status,omitempty"`
 }
 

@@ -73,9 +73,11 @@ const (
 type Resources struct {
 	// CPU that is available, such as 2 or 500m.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 : !self.startsWith('-') && (!self.startsWith('0') || self.startsWith('0.'))",message="it has to be more than nothing, such as 2 or 500m"
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 	// Memory (RAM) that is available, such as 4Gi.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 : !self.startsWith('-') && (!self.startsWith('0') || self.startsWith('0.'))",message="it has to be more than nothing, such as 4Gi"
 	Memory *resource.Quantity `json:"memory,omitempty"`
 }
 
@@ -87,5 +89,6 @@ type SecretReference struct {
 	Name string `json:"name"`
 	// Key within the Secret; each provider has its own default.
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	Key string `json:"key,omitempty"`
 }

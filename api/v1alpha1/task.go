@@ -31,7 +31,7 @@ type ResourceReference struct {
 }
 
 // TaskSpec is one operation on one resource. It never changes.
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec: a task is what it is; the resource's own spec is what to change"
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="a task never changes; change the resource's own spec, and a new task brings it about"
 type TaskSpec struct {
 	// Resource to work on.
 	Resource ResourceReference `json:"resource"`
@@ -78,14 +78,17 @@ type StepStatus struct {
 	// Message says what the step does just now, or why it failed.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// StartedAt is when the step began.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// FinishedAt is when it ended.
 	// +optional
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
 }
 
 // TaskStatus is how far it is.
 type TaskStatus struct {
+	// Phase is where the task is.
 	// +optional
 	Phase TaskPhase `json:"phase,omitempty"`
 	// Steps in their order.
@@ -112,8 +115,10 @@ type TaskStatus struct {
 	// RetryAt is when a failed step is tried again.
 	// +optional
 	RetryAt *metav1.Time `json:"retryAt,omitempty"`
+	// StartedAt is when the task began.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// FinishedAt is when it ended.
 	// +optional
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
 }
@@ -121,7 +126,7 @@ type TaskStatus struct {
 // Task is one operation on one resource: its steps, how far they are, and what went wrong.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:categories=plasmacloud
+// +kubebuilder:resource:shortName=tsk,categories=plasmacloud
 // +kubebuilder:selectablefield:JSONPath=`.spec.resource.name`
 // +kubebuilder:selectablefield:JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Operation",type=string,JSONPath=`.spec.operation`
@@ -136,7 +141,9 @@ type Task struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   TaskSpec   `json:"spec"`
+	// Spec is the operation and its resource.
+	Spec TaskSpec `json:"spec"`
+	// Status is how far it is.
 	Status TaskStatus `json:"status,omitempty"`
 }
 

@@ -37,23 +37,23 @@ type Membership struct {
 }
 
 // UserSpec is who a user is and what the user may do.
-// +kubebuilder:validation:XValidation:rule="self.kind != 'Person' || self.email != ''",message="spec.email: a person needs an e-mail address; it is the name to log in with"
-// +kubebuilder:validation:XValidation:rule="self.kind != 'ServiceAccount' || size(self.projects) == 1",message="spec.projects: a service account belongs to exactly one project"
+// +kubebuilder:validation:XValidation:rule="self.kind != 'Person' || size(self.email) > 0",reason=FieldValueRequired,fieldPath=".email",message="a person needs an e-mail address; it is the name to log in with"
+// +kubebuilder:validation:XValidation:rule="self.kind != 'ServiceAccount' || size(self.projects) == 1",fieldPath=".projects",message="a service account belongs to exactly one project; name that one"
 type UserSpec struct {
 	// Kind is Person or ServiceAccount.
 	// +kubebuilder:default=Person
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.kind: it cannot change; make a new user"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="it cannot change; make a new user"
 	Kind UserKind `json:"kind,omitempty"`
 	// Organization that the user belongs to.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=40
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.organization: it cannot change; make a new user"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="it cannot change; make a new user"
 	Organization string `json:"organization"`
 	// Email is the name a person logs in with.
 	// +optional
 	// +kubebuilder:default=""
 	// +kubebuilder:validation:MaxLength=254
-	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[^@ ]+@[^@ ]+$')",message="spec.email: this is no e-mail address"
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[^@ ]+@[^@ ]+$')",message="this is no e-mail address; it looks like name@example.com"
 	Email string `json:"email"`
 	// OrganizationAdmin may do everything in all projects of the organization.
 	// +optional
@@ -77,6 +77,16 @@ type UserSpec struct {
 	Disabled bool `json:"disabled,omitempty"`
 }
 
+// RevokedSession is a login that was ended before its time.
+type RevokedSession struct {
+	// ID of the session.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	ID string `json:"id"`
+	// Until is when the session would have ended by itself; then the entry goes.
+	Until metav1.Time `json:"until"`
+}
+
 // UserStatus is what became of it.
 type UserStatus struct {
 	// LastLogin is when the user logged in last.
@@ -85,8 +95,15 @@ type UserStatus struct {
 	// TokensValidAfter refuses every token that was issued before.
 	// +optional
 	TokensValidAfter *metav1.Time `json:"tokensValidAfter,omitempty"`
+	// RevokedSessions are the sessions that were logged out of: their tokens are refused.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	// +kubebuilder:validation:MaxItems=100
+	RevokedSessions []RevokedSession `json:"revokedSessions,omitempty"`
 	// ObservedGeneration is the generation that the status speaks of.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions are Ready: the user can log in.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -95,7 +112,8 @@ type UserStatus struct {
 // User is a person or a program that uses the platform.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:scope=Cluster,categories=plasmacloud
+// +kubebuilder:resource:scope=Cluster,shortName=usr,categories=plasmacloud
+// +kubebuilder:selectablefield:JSONPath=`.spec.organization`
 // +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.kind`
 // +kubebuilder:printcolumn:name="Email",type=string,JSONPath=`.spec.email`
 // +kubebuilder:printcolumn:name="Organization",type=string,JSONPath=`.spec.organization`
@@ -105,7 +123,9 @@ type User struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   UserSpec   `json:"spec"`
+	// Spec is who the user is and what the user may do.
+	Spec UserSpec `json:"spec"`
+	// Status is what became of it.
 	Status UserStatus `json:"status,omitempty"`
 }
 

@@ -130,6 +130,11 @@ func (p *planner) imageList(minor module.Minor) {
 			if err != nil {
 				return err
 			}
+			for name, ref := range parseList(out) {
+				if _, known := components(minor.Version)[name]; !known {
+					return fmt.Errorf("kubeadm %s asks for %s, for which there is no recipe", minor.Version, ref)
+				}
+			}
 			return os.WriteFile(filepath.Join(dir, "images.txt"), out, 0o644) //nolint:gosec // public
 		},
 	})
@@ -141,12 +146,16 @@ func readList(e *cache.Entry) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read image names: %w", err)
 	}
+	return parseList(data), nil
+}
+
+func parseList(data []byte) map[string]string {
 	refs := make(map[string]string)
 	for _, ref := range strings.Fields(string(data)) {
 		name, _, _ := strings.Cut(path.Base(ref), ":")
 		refs[name] = ref
 	}
-	return refs, nil
+	return refs
 }
 
 // componentImages plans those of a version's images that have one of the given names.

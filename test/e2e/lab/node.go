@@ -118,7 +118,14 @@ func (n *Node) Start(t *testing.T, role string, flags ...string) {
 // Restart starts the node as before, with further flags.
 func (n *Node) Restart(t *testing.T, flags ...string) {
 	t.Helper()
-	n.Start(t, n.role, append(slices.Clone(n.flags), flags...)...)
+	n.Relaunch(t, flags...)
+	n.AwaitReady(t)
+}
+
+// Relaunch is Restart without waiting.
+func (n *Node) Relaunch(t *testing.T, flags ...string) {
+	t.Helper()
+	n.Launch(t, n.role, append(slices.Clone(n.flags), flags...)...)
 }
 
 // Launch is Start without waiting.

@@ -48,8 +48,8 @@ func TestConfigurationErrors(t *testing.T) {
 			runtime, _ := newRuntime(t)
 			before := runtime.Node.Snapshot()
 			told := wantCode(t, runtime.Add(netlab.NewPod(t, "a"), test.change), test.code)
-			if !strings.Contains(told.Details+told.Msg, test.names) {
-				t.Errorf("error does not name %q: %v", test.names, told)
+			if !strings.Contains(told, test.names) {
+				t.Errorf("error does not name %q: %s", test.names, told)
 			}
 			if diff := netlab.Difference(before, runtime.Node.Snapshot()); diff != "" {
 				t.Errorf("failed ADD left:\n%s", diff)
@@ -95,8 +95,8 @@ func TestEnvironmentErrors(t *testing.T) {
 			cmd.Env = append(cmd.Env, test.variable)
 			_, err = runtime.Run(cmd)
 			told := wantCode(t, err, types.ErrInvalidEnvironmentVariables)
-			if !strings.Contains(told.Msg+told.Details, test.names) {
-				t.Errorf("error does not name %s: %v", test.names, told)
+			if !strings.Contains(told, test.names) {
+				t.Errorf("error does not name %s: %s", test.names, told)
 			}
 		})
 	}
@@ -111,8 +111,8 @@ func TestInterfaceThatIsNotOurs(t *testing.T) {
 		return netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attrs})
 	})
 	told := wantCode(t, runtime.Add(pod, nil), types.ErrInvalidEnvironmentVariables)
-	if !strings.Contains(told.Msg, "CNI_IFNAME") {
-		t.Errorf("error does not name CNI_IFNAME: %v", told)
+	if !strings.Contains(told, "CNI_IFNAME") {
+		t.Errorf("error does not name CNI_IFNAME: %s", told)
 	}
 	if left := leases(t, runtime); len(left) != 0 {
 		t.Errorf("failed ADD left leases %v", left)

@@ -78,8 +78,8 @@ func TestHostPortIsHeldByOnePod(t *testing.T) {
 	first := runtime.Start(t, "first", netlab.Ports(port("tcp", 8080, 80)))
 	second := netlab.NewPod(t, "second")
 	told := wantCode(t, runtime.Add(second, netlab.Ports(port("tcp", 8080, 80))), types.ErrTryAgainLater)
-	if !strings.Contains(told.Details, "default/first") {
-		t.Errorf("error does not name the holder: %v", told)
+	if !strings.Contains(told, "default/first") {
+		t.Errorf("error does not name the holder: %s", told)
 	}
 	// Another protocol is another port.
 	runtime.Start(t, "third", netlab.Ports(port("udp", 8080, 80)))

@@ -69,7 +69,8 @@ func protect(t *testing.T, runtime *netlab.Runtime) {
 	})
 }
 
-func wantCode(t *testing.T, err error, code uint) *types.Error {
+// wantCode checks an error's code and returns its text.
+func wantCode(t *testing.T, err error, code uint) string {
 	t.Helper()
 	var told *types.Error
 	if !errors.As(err, &told) {
@@ -78,7 +79,7 @@ func wantCode(t *testing.T, err error, code uint) *types.Error {
 	if told.Code != code {
 		t.Fatalf("got code %d (%v), want %d", told.Code, told, code)
 	}
-	return told
+	return told.Msg + ": " + told.Details
 }
 
 func mustSee(t *testing.T, what string, want string) func(netip.Addr, error) {

@@ -163,7 +163,14 @@ func (d *Dataplane) ConfigureHost(a Attachment) error {
 	if err := netlink.LinkSetUp(link); err != nil {
 		return fmt.Errorf("set %s up: %w", name, err)
 	}
-	if err := netlink.RouteReplace(hostRoute(link.Attrs().Index, a)); err != nil {
+	route := hostRoute(link.Attrs().Index, a)
+	err = netlink.RouteReplace(route)
+	if errors.Is(err, unix.EINVAL) && route.Src != nil {
+		// The node has lost that address, and the news is not everywhere yet.
+		route.Src = nil
+		err = netlink.RouteReplace(route)
+	}
+	if err != nil {
 		return fmt.Errorf("set route to the pod: %w", err)
 	}
 	return nil

@@ -18,6 +18,12 @@ func (d *Dataplane) EnsureHost() error {
 	if err := setSysctl("net/ipv4/ip_forward", "1"); err != nil {
 		return err
 	}
+	// Setting what is set already would be an event to all who watch, the node
+	// daemon included.
+	ready, err := d.HostReady()
+	if err != nil || ready {
+		return err
+	}
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
 		return fmt.Errorf("find loopback interface: %w", err)
@@ -28,7 +34,7 @@ func (d *Dataplane) EnsureHost() error {
 	return nil
 }
 
-// HostReady tells whether EnsureHost has been here.
+// HostReady tells whether the node has the gateway's address.
 func (d *Dataplane) HostReady() (bool, error) {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {

@@ -35,7 +35,11 @@ func (d *Dataplane) RepairPods(leases []ipam.Lease, nodeIP netip.Addr) error {
 			continue
 		}
 		err := d.ConfigureHost(Attachment{Lease: lease, MTU: link.Attrs().MTU, NodeIP: nodeIP})
-		if !isLinkNotFound(err) {
+		if err == nil {
+			continue
+		}
+		// The pod may have gone while it was being repaired.
+		if _, missing := netlink.LinkByName(link.Attrs().Name); !isLinkNotFound(missing) {
 			problems = append(problems, err)
 		}
 	}

@@ -69,7 +69,7 @@ func (d *Dataplane) concernsRoutes(m syscall.NetlinkMessage) bool {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
 		link, err := netlink.LinkDeserialize((*unix.NlMsghdr)(&m.Header), m.Data)
 		return err != nil || m.Header.Type == unix.RTM_DELLINK ||
-			!strings.HasPrefix(link.Attrs().Name, d.vethPrefix())
+			!strings.HasPrefix(link.Attrs().Name, d.vethPrefix()) || goesDown(m)
 	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
 		return true
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
@@ -87,6 +87,14 @@ func (d *Dataplane) concernsRoutes(m syscall.NetlinkMessage) bool {
 		}
 	}
 	return false
+}
+
+// goesDown tells the event of an interface that was set down from that of a new
+// one, which is not up yet: of a new one everything has changed.
+func goesDown(m syscall.NetlinkMessage) bool {
+	const everything = ^uint32(0)
+	info := nl.DeserializeIfInfomsg(m.Data)
+	return info.Change != everything && info.Change&unix.IFF_UP != 0 && info.Flags&unix.IFF_UP == 0
 }
 
 func (d *Dataplane) deletesTable(m syscall.NetlinkMessage) bool {

@@ -6,8 +6,10 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
@@ -77,4 +79,26 @@ func (n *Namespace) Nft(rules string) {
 		}
 		return nil
 	})
+}
+
+// Events begins to listen for changes of interfaces, addresses and routes. The
+// returned function counts them until none came for a while.
+func (n *Namespace) Events() (count func(quiet time.Duration) int) {
+	n.t.Helper()
+	var socket *nl.NetlinkSocket
+	n.Do(func() (err error) {
+		socket, err = nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV4_ROUTE)
+		return err
+	})
+	n.t.Cleanup(socket.Close)
+	return func(quiet time.Duration) int {
+		if err := socket.SetReceiveTimeout(&unix.Timeval{Usec: quiet.Microseconds()}); err != nil {
+			n.t.Fatal(err)
+		}
+		for seen := 0; ; seen++ {
+			if _, _, err := socket.Receive(); err != nil {
+				return seen
+			}
+		}
+	}
 }

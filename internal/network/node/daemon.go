@@ -55,7 +55,7 @@ func New(config Config, nodes Nodes, log *slog.Logger) (*Daemon, error) {
 	}
 	config = config.withDefaults()
 	d := &Daemon{
-		config: config, log: log.With("component", "prismnet"),
+		config: config, log: log,
 		dataplane: linux.New(config.StateDir), store: ipam.NewStore(config.StateDir),
 		work: make(chan struct{}, 1), record: loadRecord(config.StateDir),
 	}

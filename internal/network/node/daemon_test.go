@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -99,53 +100,16 @@ func TestDamageIsRepaired(t *testing.T) {
 	mustReach(t, "before", first.Address.String(), reach)
 	whole := a.Snapshot()
 
-	link := func(name string, change func(netlink.Link) error) func() error {
-		return func() error {
-			link, err := netlink.LinkByName(name)
-			if err != nil {
-				return err
-			}
-			return change(link)
-		}
-	}
-	deleteRoutes := func(matches func(netlink.Route) bool) func() error {
-		return func() error {
-			routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
-			if err != nil {
-				return err
-			}
-			for _, route := range routes {
-				if !matches(route) {
-					continue
-				}
-				if err := netlink.RouteDel(&route); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-	}
+	tunnel := a.dataplane().VXLAN()
 	for name, damage := range map[string]func() error{
-		"gateway's address": link("lo", func(lo netlink.Link) error {
-			addr, err := netlink.ParseAddr("169.254.1.1/32")
-			if err != nil {
-				return err
-			}
-			return netlink.AddrDel(lo, addr)
-		}),
-		"tunnel deleted": link(a.dataplane().VXLAN(), netlink.LinkDel),
-		"tunnel down":    link(a.dataplane().VXLAN(), netlink.LinkSetDown),
-		"tunnel's neighbours": link(a.dataplane().VXLAN(), func(l netlink.Link) error {
-			neighbours, err := netlink.NeighList(l.Attrs().Index, netlink.FAMILY_V4)
-			if err != nil || len(neighbours) != 1 {
-				return fmt.Errorf("neighbours are %v, %w", neighbours, err)
-			}
-			// Nobody is told of neighbours; a link event stands for the resync.
-			return errors.Join(netlink.NeighDel(&neighbours[0]), netlink.LinkSetAlias(l, "touched"))
-		}),
-		"route to the other node": deleteRoutes(func(r netlink.Route) bool { return r.Dst.String() == "10.42.1.0/24" }),
-		"route to the pod":        deleteRoutes(func(r netlink.Route) bool { return r.Dst.String() == first.Address.String()+"/32" }),
-		"pod's interface down":    link(first.Result.Interfaces[0].Name, netlink.LinkSetDown),
+		"gateway's address":       onLink("lo", func(lo netlink.Link) error { return netlink.AddrDel(lo, address(t, "169.254.1.1/32")) }),
+		"tunnel deleted":          onLink(tunnel, netlink.LinkDel),
+		"tunnel down":             onLink(tunnel, netlink.LinkSetDown),
+		"tunnel's neighbours":     onLink(tunnel, deleteNeighbour),
+		"route to the other node": deleteRoute("10.42.1.0/24"),
+		"route to the pod":        deleteRoute(first.Address.String() + "/32"),
+		"pod's interface down":    onLink(first.Result.Interfaces[0].Name, netlink.LinkSetDown),
+		"firewall":                func() error { return exec.Command("nft", "flush", "ruleset").Run() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			a.Do(damage)
@@ -158,14 +122,89 @@ func TestDamageIsRepaired(t *testing.T) {
 			mustReach(t, "after", first.Address.String(), reach)
 		})
 	}
-	t.Run("firewall", func(t *testing.T) {
-		a.Nft("flush ruleset")
-		eventually(t, "repair", func() error {
-			if diff := netlab.Difference(whole, a.Snapshot()); diff != "" {
-				return fmt.Errorf("node differs:\n%s", diff)
+}
+
+func onLink(name string, change func(netlink.Link) error) func() error {
+	return func() error {
+		link, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		return change(link)
+	}
+}
+
+func address(t *testing.T, cidr string) *netlink.Addr {
+	t.Helper()
+	addr, err := netlink.ParseAddr(cidr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addr
+}
+
+func deleteNeighbour(link netlink.Link) error {
+	neighbours, err := netlink.NeighList(link.Attrs().Index, netlink.FAMILY_V4)
+	if err != nil || len(neighbours) != 1 {
+		return fmt.Errorf("neighbours are %v, %w", neighbours, err)
+	}
+	// Nobody is told of neighbours; an event of the interface stands for the resync.
+	return errors.Join(netlink.NeighDel(&neighbours[0]), netlink.LinkSetAlias(link, "touched"))
+}
+
+func deleteRoute(destination string) func() error {
+	return func() error {
+		routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+		for _, route := range routes {
+			if route.Dst.String() == destination {
+				err = errors.Join(err, netlink.RouteDel(&route))
 			}
-			return nil
-		})
+		}
+		return err
+	}
+}
+
+// What is right is not set again: each time would be an event, and each event a
+// reason to look again.
+func TestIdleDaemonChangesNothing(t *testing.T) {
+	c, a, b := acrossRouter(t, 1500)
+	a.start(c)
+	b.start(c)
+	pod := a.runtime().Start(t, "pod", nil)
+	other := b.runtime().Start(t, "other", nil)
+	other.ServeTCP(":80")
+	mustReach(t, "other node", pod.Address.String(), func() (netip.Addr, error) {
+		return pod.SendTCP(other.Address.String()+":80", 10)
+	})
+	events := a.Events()
+	c.register("newcomer", "", "192.168.9.9")
+	if got := events(500 * time.Millisecond); got > 0 {
+		t.Errorf("daemon made %d changes to a node that was right", got)
+	}
+}
+
+func TestNodeChangesItsAddress(t *testing.T) {
+	c, a, b := onSegment(t)
+	a.start(c)
+	b.start(c)
+	first := a.runtime().Start(t, "first", nil)
+	first.ServeTCP(":80")
+	second := b.runtime().Start(t, "second", nil)
+	reach := func() (netip.Addr, error) { return second.SendTCP(first.Address.String()+":80", 1000) }
+	mustReach(t, "before", second.Address.String(), reach)
+
+	a.Do(onLink("uplink", func(link netlink.Link) error {
+		return errors.Join(netlink.AddrDel(link, address(t, "192.168.7.1/24")), netlink.AddrAdd(link, address(t, "192.168.7.3/24")))
+	}))
+	// The kubelet needs a while to tell the API.
+	mustReach(t, "the node's own pod", "192.168.7.3", func() (netip.Addr, error) { return a.SendTCP(first.Address.String()+":80", 10) })
+	c.register("a", "10.42.0.0/24", "192.168.7.3")
+	mustReach(t, "after", second.Address.String(), reach)
+	eventually(t, "network configuration", func() error {
+		if got := a.runtime().Config["nodeIP"]; got != "192.168.7.3" {
+			return fmt.Errorf("node's address is still %v", got)
+		}
+		return nil
 	})
 }
 

@@ -27,7 +27,7 @@ func installPlugin(from, to string) error {
 }
 
 func copyFile(from, to string) error {
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(to), 0o750); err != nil {
 		return err
 	}
 	source, err := os.Open(from)
@@ -36,7 +36,7 @@ func copyFile(from, to string) error {
 	}
 	defer func() { _ = source.Close() }()
 	temp := filepath.Join(filepath.Dir(to), "."+filepath.Base(to)+".new")
-	target, err := os.OpenFile(temp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+	target, err := os.OpenFile(temp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755) //nolint:gosec // G302: a program is there to be executed
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,9 @@ func (d *Daemon) pass(ctx context.Context) error {
 // told: a node that is deleted for a while keeps its pods.
 func (d *Daemon) self() place {
 	self := d.roster.self(d.config.NodeName)
+	if d.record.ClusterCIDR != d.config.ClusterCIDR {
+		return self
+	}
 	if !self.podCIDR.IsValid() {
 		self.podCIDR = d.record.PodCIDR
 	}

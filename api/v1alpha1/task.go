@@ -106,6 +106,12 @@ type TaskStatus struct {
 	// Worker that does it.
 	// +optional
 	Worker string `json:"worker,omitempty"`
+	// Fence numbers the turns of workers, ever higher: a worker that finds another number than its own has been replaced.
+	// +optional
+	Fence int64 `json:"fence,omitempty"`
+	// PlannedBy is the version of the platform that chose the steps.
+	// +optional
+	PlannedBy string `json:"plannedBy,omitempty"`
 	// Error that ended it, or that is being retried.
 	// +optional
 	Error string `json:"error,omitempty"`

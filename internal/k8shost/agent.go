@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
+	"time"
 	"strings"
 
 	"plasmacloud.io/plasmacloud/internal/atomicfile"
@@ -99,6 +100,12 @@ func (a *agent) join(ctx, lastCtx context.Context) error {
 	}
 	if !joinedBefore {
 		return a.learn(ctx)
+	}
+	// The servers may run another version by now, and the node follows them; but it starts without them too.
+	learnCtx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := a.learn(learnCtx); err != nil {
+		a.log.Warn("cannot ask the cluster for its settings; going on with those it had", "error", err)
 	}
 	return nil
 }
@@ -198,19 +205,21 @@ func (a *agent) learn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.known.Settings, err = cluster.ReadSettings(ctx, client); err != nil {
+	settings, err := cluster.ReadSettings(ctx, client)
+	if err != nil {
 		return err
 	}
 	version, err := client.Discovery().ServerVersion()
 	if err != nil {
 		return fmt.Errorf("ask for the servers' version: %w", err)
 	}
-	a.known.Kubernetes = version.GitVersion
+	a.known = joined{Settings: settings, Kubernetes: version.GitVersion}
 	content, err := json.MarshalIndent(a.known, "", "  ")
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(a.joinedFile(), content, 0o600)
+	_, err = atomicfile.WriteChanged(a.joinedFile(), content, 0o600)
+	return err
 }
 
 func (a *agent) stages() ([]component.Stage, error) {

@@ -66,15 +66,21 @@ func (n *Node) record(done imported, source, state string) error {
 	return atomicfile.Write(n.importedFile(), content, 0o600)
 }
 
+// importReleaseImages imports the images of all Kubernetes versions in the release: a node that is upgraded after its
+// servers has to run the DNS that they ask for. Versions share their layers, so that the others cost nothing.
 func (n *Node) importReleaseImages(ctx context.Context, done imported) error {
-	images := n.Release.Images(n.Version)
-	var digests []string
-	for _, image := range images {
-		digests = append(digests, image.SHA256)
+	var images []release.Artifact
+	for _, version := range n.Release.Versions() {
+		images = append(images, n.Release.Images(version)...)
 	}
-	sort.Strings(digests)
-	sum := sha256.Sum256([]byte(strings.Join(digests, "\n")))
-	source, state := "release "+n.Version, hex.EncodeToString(sum[:])
+	var contents []string
+	for _, image := range images {
+		contents = append(contents, image.SHA256+" "+strings.Join(image.Refs, " "))
+	}
+	sort.Strings(contents)
+	sum := sha256.Sum256([]byte(strings.Join(contents, "\n")))
+	const source = "release"
+	state := hex.EncodeToString(sum[:])
 	if done[source] == state {
 		return nil
 	}

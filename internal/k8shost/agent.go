@@ -10,8 +10,8 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
-	"time"
 	"strings"
+	"time"
 
 	"plasmacloud.io/plasmacloud/internal/atomicfile"
 	"plasmacloud.io/plasmacloud/internal/k8shost/cluster"

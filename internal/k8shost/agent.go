@@ -87,10 +87,13 @@ func (a *agent) join(ctx, lastCtx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !joinedBefore {
-		if err := a.trustServer(ctx, given); err != nil {
-			return err
-		}
+	if joinedBefore {
+		err = a.recognize(given)
+	} else {
+		err = a.trustServer(ctx, given)
+	}
+	if err != nil {
+		return err
 	}
 	if err := a.startBalancer(lastCtx); err != nil {
 		return err
@@ -127,6 +130,23 @@ func (a *agent) remember() (bool, error) {
 		return false, fmt.Errorf("read %s: %w", a.joinedFile(), err)
 	}
 	return true, nil
+}
+
+// recognize refuses a token of another cluster than the one that this node is a part of.
+func (a *agent) recognize(given token.Token) error {
+	ca, err := os.ReadFile(a.caFile())
+	if err != nil {
+		return fmt.Errorf("read the cluster's CA: %w", err)
+	}
+	hash, err := token.HashCA(ca)
+	if err != nil {
+		return err
+	}
+	if given.CAHash() != "" && given.CAHash() != hash {
+		return fmt.Errorf("%w than this node, whose cluster has CA %.12s…: to join the token's, end this node with `k8shost down --purge --data-dir %s` first",
+			join.ErrForeignToken, hash, a.dir.Path())
+	}
+	return nil
 }
 
 func (a *agent) trustServer(ctx context.Context, given token.Token) error {

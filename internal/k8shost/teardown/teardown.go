@@ -51,7 +51,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	if o.Purge && len(problems) == 0 {
-		if err := os.RemoveAll(o.Dir.Path()); err != nil {
+		if err := removeData(o.Dir.Path()); err != nil {
 			problems = append(problems, fmt.Errorf("remove data directory: %w", err))
 		}
 	}
@@ -95,6 +95,18 @@ func endComponents(ctx context.Context, o Options) error {
 		if err := leftover.End(ctx); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// removeData removes the data directory; where it is the mount point of a disk of its own it stays, empty.
+func removeData(dir string) error {
+	err := os.RemoveAll(dir)
+	if !errors.Is(err, syscall.EBUSY) {
+		return err
+	}
+	if left, readErr := os.ReadDir(dir); readErr != nil || len(left) > 0 {
+		return err
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ type NodeGroupTemplate struct {
 	// EphemeralStorage of each node.
 	// +kubebuilder:default="20Gi"
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 : !self.startsWith('-') && (!self.startsWith('0') || self.startsWith('0.'))",message="it has to be more than nothing, such as 20Gi"
-	EphemeralStorage resource.Quantity `json:"ephemeralStorage,omitempty"`
+	EphemeralStorage *resource.Quantity `json:"ephemeralStorage,omitempty"`
 	// Roles of the nodes, such as ingress-nginx; each becomes a label node-role.kubernetes.io/<role>.
 	// +optional
 	// +listType=set

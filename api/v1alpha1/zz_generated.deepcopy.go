@@ -952,7 +952,11 @@ func (in *NodeGroupTemplate) DeepCopyInto(out *NodeGroupTemplate) {
 		*out = new(int32)
 		**out = **in
 	}
-	out.EphemeralStorage = in.EphemeralStorage.DeepCopy()
+	if in.EphemeralStorage != nil {
+		in, out := &in.EphemeralStorage, &out.EphemeralStorage
+		x := (*in).DeepCopy()
+		*out = &x
+	}
 	if in.Roles != nil {
 		in, out := &in.Roles, &out.Roles
 		*out = make([]string, len(*in))

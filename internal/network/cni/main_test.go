@@ -2,10 +2,7 @@ package cni_test
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/containernetworking/cni/pkg/types"
@@ -17,16 +14,7 @@ import (
 // program is the real plugin.
 var program string
 
-func TestMain(m *testing.M) {
-	var err error
-	if program, err = netlab.BuildProgram(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(filepath.Dir(program))
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { netlab.Main(m, &program) }
 
 const (
 	nodeIP    = "192.168.77.2"

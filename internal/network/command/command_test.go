@@ -25,16 +25,7 @@ import (
 
 var program string
 
-func TestMain(m *testing.M) {
-	var err error
-	if program, err = netlab.BuildProgram(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(filepath.Dir(program))
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { netlab.Main(m, &program) }
 
 func run(args ...string) (string, error) {
 	root := command.New()

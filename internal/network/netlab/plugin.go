@@ -3,6 +3,7 @@ package netlab
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -14,20 +15,30 @@ import (
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 )
 
-// BuildProgram builds the prismnet program for a package's tests; call it in
-// TestMain. The caller removes the directory of the returned path.
-func BuildProgram() (string, error) {
+// Main is what TestMain does in packages that need the real program: it builds
+// it, tells where it is, and runs the tests.
+func Main(m *testing.M, program *string) {
+	code, err := run(m, program)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M, program *string) (code int, err error) {
 	dir, err := os.MkdirTemp("", "netlab-")
 	if err != nil {
-		return "", err
+		return 0, err
 	}
-	path := filepath.Join(dir, "prismnet")
-	build := exec.Command("go", "build", "-o", path, "plasmacloud.io/plasmacloud/cmd/prismnet")
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	*program = filepath.Join(dir, "prismnet")
+	build := exec.Command("go", "build", "-o", *program, "plasmacloud.io/plasmacloud/cmd/prismnet")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build prismnet: %w\n%s", err, output)
+		return 0, fmt.Errorf("build prismnet: %w\n%s", err, output)
 	}
-	return path, nil
+	return m.Run(), nil
 }
 
 // Runtime runs the plugin as a container runtime does: as a process of its own

@@ -27,16 +27,7 @@ import (
 // program is the real plugin.
 var program string
 
-func TestMain(m *testing.M) {
-	var err error
-	if program, err = netlab.BuildProgram(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(filepath.Dir(program))
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { netlab.Main(m, &program) }
 
 // cluster is a Kubernetes API without Kubernetes.
 type cluster struct {

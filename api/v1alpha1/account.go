@@ -150,6 +150,7 @@ type AccountStatus struct {
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 	// Networks that take their infrastructure from here.
+	// +optional
 	Networks int32 `json:"networks"`
 	// ObservedGeneration is the generation that the status speaks of.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`

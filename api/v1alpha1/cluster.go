@@ -223,10 +223,13 @@ type ClusterSpec struct {
 // NodeCounts are the nodes of a cluster.
 type NodeCounts struct {
 	// Desired is how many there should be.
+	// +optional
 	Desired int32 `json:"desired"`
 	// Ready is how many do their job.
+	// +optional
 	Ready int32 `json:"ready"`
 	// Total is how many there are.
+	// +optional
 	Total int32 `json:"total"`
 }
 

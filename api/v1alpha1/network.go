@@ -116,6 +116,7 @@ type NetworkStatus struct {
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 	// Clusters that are in the network.
+	// +optional
 	Clusters int32 `json:"clusters"`
 	// ID that the provider knows the network by.
 	// +optional

@@ -115,10 +115,13 @@ type NodeGroupStatus struct {
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 	// Replicas that exist.
+	// +optional
 	Replicas int32 `json:"replicas"`
 	// ReadyReplicas that are Ready nodes.
+	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 	// UpdatedReplicas that fit the template.
+	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas"`
 	// Selector of the group's machines, for autoscalers.
 	// +optional

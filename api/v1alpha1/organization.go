@@ -18,6 +18,7 @@ type OrganizationSpec struct {
 // OrganizationStatus is what became of it.
 type OrganizationStatus struct {
 	// Projects is how many there are.
+	// +optional
 	Projects int32 `json:"projects"`
 	// Used is what its projects use together.
 	// +optional

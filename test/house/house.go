@@ -108,6 +108,9 @@ func (t *tree) parse() error {
 		if err != nil {
 			return fmt.Errorf("parse %s: %w", name, err)
 		}
+		if ast.IsGenerated(parsed) {
+			continue // its generator's source is what the rules are for
+		}
 		t.goFiles = append(t.goFiles, goFile{path: name, module: t.moduleOf(name), ast: parsed})
 	}
 	return nil

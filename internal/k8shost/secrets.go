@@ -23,10 +23,16 @@ func (s *server) prepareSecrets(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.config.ServerURL != "" && !initialized {
+	switch {
+	case initialized:
+	case s.config.ServerURL != "":
 		if err := s.fetchAuthorities(ctx, given); err != nil {
 			return err
 		}
+	case given.CAHash() != "":
+		// Refused before a new authority is made: it would stand in the way of the corrected command.
+		return errors.New("--token belongs to another cluster: it names a CA, and a new cluster makes its own: " +
+			"join that cluster with --server, or start a new one with a token that is a plain password, or none")
 	}
 	renewals, err := s.pki.Ensure(s.leaves)
 	if err != nil {

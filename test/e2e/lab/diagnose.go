@@ -28,7 +28,7 @@ func (l *Lab) saveLogs(t *testing.T) {
 				t.Log(err)
 			}
 		}
-		if t.Failed() && !node.purged {
+		if t.Failed() && !node.purged && node.role != "" {
 			t.Logf("the last words of %s:\n%s", node.Name, tail(node.outputFile(), 15))
 		}
 	}

@@ -136,7 +136,9 @@ func (n *Node) Launch(t *testing.T, role string, flags ...string) {
 	}
 	n.role, n.flags = role, flags
 	// Whoever waits for this start must not take the sign of the last one for it.
-	_ = os.Remove(n.readyFile())
+	if err := n.Data.ClearReady(); err != nil {
+		t.Fatal(err)
+	}
 	output, err := os.OpenFile(n.outputFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +173,6 @@ func (n *Node) Launch(t *testing.T, role string, flags ...string) {
 	n.process = p
 }
 
-func (n *Node) readyFile() string  { return filepath.Join(n.Data.Run(), "ready") }
 func (n *Node) outputFile() string { return n.Data.Path() + ".out" }
 
 // AwaitReady waits until the node that was launched does its job.
@@ -185,8 +186,10 @@ func (n *Node) AwaitReady(t *testing.T) {
 			t.Fatalf("%s ended while starting: %v\n%s", n.Name, err, tail(n.outputFile(), 20))
 		default:
 		}
-		_, err := os.Stat(n.readyFile())
-		return err
+		if !n.Data.Ready() {
+			return errors.New("it still starts")
+		}
+		return nil
 	})
 }
 
@@ -233,6 +236,9 @@ func (n *Node) Purge(t testing.TB) {
 		return
 	}
 	n.purged = true
+	if used, err := n.Data.Exists(); err == nil && !used {
+		return // no node was ever started there
+	}
 	// The launcher runs still: `down` has to stop it.
 	output, err := n.run(stopPatience+time.Minute, "", "down", "--data-dir", n.Data.Path(), "--purge")
 	if err != nil {

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -20,6 +21,9 @@ func (n *Node) ReadTree(t testing.TB) Tree {
 	t.Helper()
 	tree := Tree{}
 	err := filepath.WalkDir(n.Data.Path(), func(path string, entry fs.DirEntry, err error) error {
+		if path == n.Data.Path() && errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}

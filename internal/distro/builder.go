@@ -6,6 +6,7 @@ package distro
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -64,6 +65,9 @@ func Build(ctx context.Context, config Config) error {
 	reporter := progress.New(config.Progress, len(chosen))
 	runner := &runner{store: store, reporter: reporter, rebuild: rebuild}
 	built, err := runner.run(ctx, chosen)
+	if ctx.Err() != nil {
+		return errors.New("interrupted: what was finished stays in the cache")
+	}
 	if err != nil {
 		return err
 	}

@@ -63,6 +63,8 @@ func (p *Plane) apiServerArgs(store Datastore) []string {
 		"requestheader-username-headers=X-Remote-User",
 		"proxy-client-cert-file="+p.PKI.CertPath(pki.FrontProxyClient),
 		"proxy-client-key-file="+p.PKI.KeyPath(pki.FrontProxyClient),
+		// As everywhere: who may run privileged pods is for Pod Security to say, by namespace.
+		"allow-privileged=true",
 		"authorization-mode=Node,RBAC",
 		"enable-admission-plugins=NodeRestriction",
 		"enable-bootstrap-token-auth=true",

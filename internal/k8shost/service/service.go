@@ -34,19 +34,19 @@ func Start(ctx context.Context, dir datadir.Dir, settings []byte) (ended <-chan 
 	if err != nil {
 		return nil, err
 	}
-	if systemdRuns() {
-		return startUnit(ctx, dir, self)
-	}
-	return startDaemon(dir, self)
-}
-
-// startDaemon starts a process that outlives this one: in a session of its own, with nothing of the terminal.
-func startDaemon(dir datadir.Dir, self string) (<-chan error, error) {
 	log, err := os.OpenFile(LogFile(dir), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("start service: %w", err)
 	}
 	defer func() { _ = log.Close() }()
+	if systemdRuns() {
+		return startUnit(ctx, dir, self)
+	}
+	return startDaemon(dir, self, log)
+}
+
+// startDaemon starts a process that outlives this one: in a session of its own, with nothing of the terminal.
+func startDaemon(dir datadir.Dir, self string, log *os.File) (<-chan error, error) {
 	cmd := exec.Command(self, "server", "--config", settingsFile(dir))
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = log, log

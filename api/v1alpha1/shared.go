@@ -20,6 +20,8 @@ const (
 	AnnotationRepair = "plasmacloud.io/repair"
 	// AnnotationForce lets a deletion go on without what is lost already.
 	AnnotationForce = "plasmacloud.io/force"
+	// AnnotationCancel on a Task asks its worker to stop at the end of the step that runs.
+	AnnotationCancel = "plasmacloud.io/cancel"
 
 	// Finalizer keeps a resource until what it made is gone.
 	Finalizer = "plasmacloud.io/cleanup"

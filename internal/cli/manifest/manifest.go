@@ -74,13 +74,6 @@ func Clean(object client.Object, kind schema.GroupVersionKind) (*unstructured.Un
 	clean.SetGroupVersionKind(kind)
 	clean.SetManagedFields(nil)
 	prune(content)
-	if groups, found, _ := unstructured.NestedMap(content, "spec", "nodeGroups"); found {
-		for name, group := range groups {
-			if group, ok := group.(map[string]any); ok && group["ephemeralStorage"] == "0" {
-				unstructured.RemoveNestedField(content, "spec", "nodeGroups", name, "ephemeralStorage") // a quantity cannot be left out of a struct
-			}
-		}
-	}
 	return clean, nil
 }
 

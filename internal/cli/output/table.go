@@ -82,6 +82,8 @@ func (t *Table) paint(line, column int, cells []string, cell string) string {
 		return Bold + cell + Reset
 	case cell == "" || cell == "-":
 		return cell
+	case !good[cell] && !bad[cell] && t.Header != nil && t.Header[column] == "READY": // a number of ready ones
+		return cell
 	case t.Header != nil && states[t.Header[column]], t.Header == nil && states[cells[0]]:
 		return StateColor(cell) + cell + Reset
 	default:

@@ -20,6 +20,8 @@ import (
 type Event struct {
 	Object  client.Object
 	Deleted bool
+	// Complete comes without an object, once all that there are were handed over.
+	Complete bool
 }
 
 // Lister lists and watches.
@@ -121,7 +123,10 @@ func (f *follower) catchUp() (enough bool, err error) {
 			enough = f.tell(object, true)
 		}
 	}
-	return enough, err
+	if enough || err != nil {
+		return enough, err
+	}
+	return f.handle(Event{Complete: true}), nil
 }
 
 func (f *follower) tell(object client.Object, deleted bool) (enough bool) {

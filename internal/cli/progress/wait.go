@@ -48,6 +48,9 @@ func Wait(ctx context.Context, api Lister, display Display, target Target) (err 
 	follow := func(list client.ObjectList, opts ...client.ListOption) {
 		go func() {
 			failures <- Follow(following, api, list, func(event Event) bool {
+				if event.Complete && list != target.List {
+					return false // that there is no task yet means nothing
+				}
 				select {
 				case events <- event:
 				case <-following.Done():
@@ -89,6 +92,10 @@ type waiter struct {
 }
 
 func (w *waiter) observe(event Event) {
+	if event.Complete {
+		w.deleted = w.deleted || w.seen == nil // it was gone before the first look
+		return
+	}
 	task, ok := event.Object.(*v1alpha1.Task)
 	switch {
 	case !ok && event.Object.GetUID() == w.target.UID:

@@ -9,6 +9,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/cli/config"
 	"plasmacloud.io/plasmacloud/internal/cli/exit"
 	"plasmacloud.io/plasmacloud/internal/cli/iam"
+	"plasmacloud.io/plasmacloud/internal/iam/wire"
 )
 
 // Variables of the environment, which flags override.
@@ -101,6 +102,19 @@ func (s *Session) IAM() (*iam.Client, error) {
 			"context %s names no identity service", chosen.Name)
 	}
 	return iam.New(chosen.IAM, chosen.CA)
+}
+
+// Whoami is who the user is, as the identity service says.
+func (s *Session) Whoami(ctx context.Context) (*wire.Identity, error) {
+	service, err := s.IAM()
+	if err != nil {
+		return nil, err
+	}
+	token, err := s.Token(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return service.Whoami(ctx, token.AccessToken)
 }
 
 // Token is what the user shows to the management API and to the identity service. It is refreshed where it has to be.

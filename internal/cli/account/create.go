@@ -1,0 +1,128 @@
+package account
+
+import (
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/cli/command"
+	"plasmacloud.io/plasmacloud/internal/cli/exit"
+	"plasmacloud.io/plasmacloud/internal/cli/resource"
+	"plasmacloud.io/plasmacloud/internal/cli/session"
+)
+
+// flags of create that are about one provider or another.
+type flags struct {
+	provider, region, secret       string
+	hosts                          []string
+	trustOnFirstUse                bool
+	awsRole, awsExternalID         string
+	gcpProject, gcpServiceAccount  string
+	azureSubscription, azureTenant string
+}
+
+func create(s *session.Session, kind *resource.Kind[*v1alpha1.Account]) *cobra.Command {
+	var creation resource.Creation
+	var f flags
+	cmd := &cobra.Command{
+		Use: "create [NAME]", Short: "Create an account",
+		Long: "create says where infrastructure comes from. Credentials are in a Secret of the project, which --secret names; they are\n" +
+			"never given on a command line.",
+		Example: "  cloud account create --name lab --provider SSH --host root@10.0.0.5 --host root@10.0.0.6:2222 --secret lab-ssh-key\n" +
+			"  cloud account create --name prod --provider AWS --region eu-west-1 --aws-role arn:aws:iam::123456789012:role/plasmacloud",
+		Args: command.AtMostOne("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := creation.Waiting.Check(cmd); err != nil {
+				return err
+			}
+			object, err := resource.Load(cmd, s, kind, &creation, args)
+			if err != nil {
+				return err
+			}
+			if err := f.apply(&object.Spec); err != nil {
+				return err
+			}
+			return kind.Create(cmd.Context(), s, object, &creation)
+		},
+	}
+	creation.AddTo(cmd, "account")
+	creation.AddFile(cmd)
+	creation.Waiting.AddTo(cmd, "the account can be used")
+	f.addTo(cmd)
+	return cmd
+}
+
+func (f *flags) addTo(cmd *cobra.Command) {
+	set := cmd.Flags()
+	command.Choice(cmd, set, &f.provider, "provider", "", "", "where infrastructure comes from, Local where it is not given",
+		"Local", "SSH", "KubeVirt", "AWS", "GCP", "Azure")
+	set.StringVar(&f.region, "region", "", "`region` of a cloud, such as eu-west-1")
+	set.StringVar(&f.secret, "secret", "", "`name` of the Secret in the project that holds the credentials")
+	set.StringArrayVar(&f.hosts, "host", nil, "`[user@]address[:port]` of a machine, for provider SSH; repeatable")
+	set.BoolVar(&f.trustOnFirstUse, "trust-on-first-use", false, "accept a machine's key at the first contact, and no other later, for provider SSH")
+	set.StringVar(&f.awsRole, "aws-role", "", "`ARN` of the role to assume")
+	set.StringVar(&f.awsExternalID, "aws-external-id", "", "`ID` that the role asks for")
+	set.StringVar(&f.gcpProject, "gcp-project", "", "`ID` of the Google Cloud project")
+	set.StringVar(&f.gcpServiceAccount, "gcp-service-account", "", "service `account` to act as")
+	set.StringVar(&f.azureSubscription, "azure-subscription", "", "`ID` of the subscription")
+	set.StringVar(&f.azureTenant, "azure-tenant", "", "`ID` of the directory")
+}
+
+// apply puts what was given into the spec. Whether it fits together is the API's to say.
+func (f *flags) apply(spec *v1alpha1.AccountSpec) error {
+	if f.provider != "" {
+		spec.Provider = v1alpha1.Provider(f.provider)
+	}
+	if f.region != "" {
+		spec.Region = f.region
+	}
+	if f.secret != "" {
+		spec.Credentials = &v1alpha1.SecretReference{Name: f.secret}
+	}
+	if len(f.hosts) > 0 || f.trustOnFirstUse {
+		if spec.SSH == nil {
+			spec.SSH = &v1alpha1.SSHInventory{}
+		}
+		spec.SSH.TrustOnFirstUse = spec.SSH.TrustOnFirstUse || f.trustOnFirstUse
+	}
+	for _, text := range f.hosts {
+		host, err := parse(text)
+		if err != nil {
+			return err
+		}
+		spec.SSH.Hosts = append(spec.SSH.Hosts, host)
+	}
+	if f.awsRole != "" || f.awsExternalID != "" {
+		spec.AWS = &v1alpha1.AWSAccount{RoleARN: f.awsRole, ExternalID: f.awsExternalID}
+	}
+	if f.gcpProject != "" || f.gcpServiceAccount != "" {
+		spec.GCP = &v1alpha1.GCPAccount{ProjectID: f.gcpProject, ServiceAccount: f.gcpServiceAccount}
+	}
+	if f.azureSubscription != "" || f.azureTenant != "" {
+		spec.Azure = &v1alpha1.AzureAccount{SubscriptionID: f.azureSubscription, TenantID: f.azureTenant}
+	}
+	return nil
+}
+
+// parse reads [user@]address[:port]; an IPv6 address with a port is in brackets.
+func parse(text string) (v1alpha1.SSHHost, error) {
+	user, address, found := strings.Cut(text, "@")
+	if !found {
+		user, address = "", text
+	}
+	host := v1alpha1.SSHHost{User: user, Address: address}
+	if name, port, err := net.SplitHostPort(address); err == nil {
+		number, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || number == 0 {
+			return host, exit.Usagef("--host: %q is no port", port)
+		}
+		host.Address, host.Port = name, int32(number)
+	}
+	if host.Address == "" || (found && user == "") {
+		return host, exit.Usagef("--host: %q is no host; it looks like root@10.0.0.5:22", text)
+	}
+	return host, nil
+}

@@ -1,0 +1,36 @@
+package auth
+
+import (
+	"encoding/json"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientauthentication "k8s.io/client-go/pkg/apis/clientauthentication/v1"
+
+	"plasmacloud.io/plasmacloud/internal/cli/command"
+	"plasmacloud.io/plasmacloud/internal/cli/session"
+)
+
+// Credential is the command.
+func Credential(s *session.Session) *cobra.Command {
+	return &cobra.Command{
+		Use: "credential", Short: "Print the session for kubectl, which runs this by itself",
+		Long: "credential is a credential plugin of client.authentication.k8s.io/v1: it prints the token of the context's session,\n" +
+			"refreshed where it has to be. Kubeconfigs that `cloud kubeconfig` writes run it.",
+		Args: command.None,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			token, err := s.Token(cmd.Context())
+			if err != nil {
+				return err
+			}
+			answer := clientauthentication.ExecCredential{
+				TypeMeta: metav1.TypeMeta{APIVersion: clientauthentication.SchemeGroupVersion.String(), Kind: "ExecCredential"},
+				Status:   &clientauthentication.ExecCredentialStatus{Token: token.AccessToken},
+			}
+			if !token.ExpiresAt.IsZero() {
+				answer.Status.ExpirationTimestamp = &metav1.Time{Time: token.ExpiresAt}
+			}
+			return json.NewEncoder(s.Out).Encode(answer)
+		},
+	}
+}

@@ -3,6 +3,7 @@ package lab
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,7 +22,7 @@ const commandPatience = 2 * time.Minute
 func (n *Node) command(args ...string) *exec.Cmd {
 	binary := filepath.Join(n.lab.Release.Dir(), "bin", "k8shost")
 	cmd := exec.Command("nsenter", append([]string{"--net=" + namespacePath(n.namespace), "--", binary}, args...)...)
-	cmd.Env = n.lab.environment()
+	cmd.Env = append(n.lab.environment(), "K8SHOST_DATA_DIR="+n.Data.Path())
 	return cmd
 }
 
@@ -75,7 +76,7 @@ func (n *Node) Run(t testing.TB, args ...string) string {
 
 // TryRun is Run where failing is the caller's business.
 func (n *Node) TryRun(args ...string) (string, error) {
-	return n.run(commandPatience, "", append(args, "--data-dir", n.Data.Path())...)
+	return n.run(commandPatience, "", args...)
 }
 
 // Refuses runs a command of k8shost that has to fail by itself within seconds, and returns what it said.
@@ -86,7 +87,7 @@ func (n *Node) Refuses(t testing.TB, args ...string) string {
 	if err == nil {
 		t.Fatalf("k8shost %s: did not fail\n%s", strings.Join(args, " "), output)
 	}
-	if _, failed := err.(*exec.ExitError); !failed {
+	if _, failed := errors.AsType[*exec.ExitError](err); !failed {
 		t.Fatalf("k8shost %s: %v\n%s", strings.Join(args, " "), err, output)
 	}
 	return output
@@ -125,9 +126,7 @@ func (n *Node) KubectlAs(kubeconfig string, args ...string) (string, error) {
 	return strings.TrimSpace(output), err
 }
 
-func (n *Node) kubectl(args []string) []string {
-	return append([]string{"kubectl", "--data-dir", n.Data.Path()}, args...)
-}
+func (n *Node) kubectl(args []string) []string { return append([]string{"kubectl"}, args...) }
 
 // Exec runs a command in a pod and returns what it printed. Output of a pod is trimmed like that of kubectl.
 func (n *Node) Exec(t testing.TB, pod string, command ...string) string {

@@ -14,7 +14,8 @@ import (
 )
 
 func TestSingle(t *testing.T) {
-	s := &scenario{lab.New(t).Node(t, "server")}
+	l := lab.New(t)
+	s := &scenario{lab: l, server: l.Node(t, "server")}
 	lab.Step(t, "the server starts and its node is Ready", s.start)
 	lab.Step(t, "a pod from an imported archive runs", s.pods)
 	lab.Step(t, "logs, exec and port-forward", s.interact)
@@ -60,7 +61,46 @@ func TestSQLite(t *testing.T) {
 	})
 }
 
-type scenario struct{ server *lab.Node }
+// TestUp is the same server as a service.
+func TestUp(t *testing.T) {
+	server := lab.New(t).Node(t, "server")
+	lab.Step(t, "up tells why the server does not start", func(t *testing.T) {
+		listener, err := server.Listen("127.0.0.1:10259")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = listener.Close() }()
+		output := server.Refuses(t, "up", "--node-name", server.Name)
+		if err := contains(output, "port 10259"); err != nil {
+			t.Error(err)
+		}
+	})
+	lab.Step(t, "up starts a server that stays, and returns when its node is Ready", func(t *testing.T) {
+		output := server.Run(t, "up", "--node-name", server.Name)
+		if err := contains(output, "The cluster is up"); err != nil {
+			t.Error(err)
+		}
+		ready := server.Kubectl(t, "get", "node", server.Name, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
+		expect(t, "the node's Ready", ready, "True")
+		if err := contains(server.Run(t, "up", "--node-name", server.Name), "runs already"); err != nil {
+			t.Error(err)
+		}
+	})
+	lab.Step(t, "down stops it, and up brings it back with its data", func(t *testing.T) {
+		server.Kubectl(t, "create", "configmap", "kept")
+		server.Run(t, "down")
+		if _, running := server.Data.Launcher(); running {
+			t.Error("the server runs after down")
+		}
+		server.Run(t, "up", "--node-name", server.Name)
+		server.Kubectl(t, "get", "configmap", "kept")
+	})
+}
+
+type scenario struct {
+	lab    *lab.Lab
+	server *lab.Node
+}
 
 func (s *scenario) start(t *testing.T) {
 	began := time.Now()
@@ -90,9 +130,11 @@ func (s *scenario) commands(t *testing.T) {
 			t.Errorf("check does not tell about %s:\n%s", want, report)
 		}
 	}
-	versions, err := s.server.TryKubectl("version")
-	if err != nil || !strings.Contains(versions, "Server Version: v1.") {
-		t.Errorf("kubectl version: %v: %s", err, versions)
+	versions := s.server.Run(t, "version")
+	for _, want := range append(s.lab.Release.Versions(), "etcd v3.", "containerd v2.", "runc v1.") {
+		if !strings.Contains(versions, want) {
+			t.Errorf("version does not tell of %s:\n%s", want, versions)
+		}
 	}
 	s.tokens(t)
 }

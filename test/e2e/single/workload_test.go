@@ -48,9 +48,12 @@ func (s *scenario) interact(t *testing.T) {
 	var address string
 	lab.Eventually(t, 30*time.Second, "port-forward listens", func() error {
 		content, err := os.ReadFile(forwarded)
+		if err != nil {
+			return err
+		}
 		match := regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+)`).FindSubmatch(content)
 		if match == nil {
-			return fmt.Errorf("%v: %s", err, content)
+			return fmt.Errorf("it says %q", content)
 		}
 		address = string(match[1])
 		return nil

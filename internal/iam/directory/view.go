@@ -56,7 +56,8 @@ type User struct {
 	PlatformAdmin     bool
 	// Disabled is set where the user, or the organization, is.
 	Disabled bool
-	// ValidAfter is the earliest time of issue of a token that is accepted.
+	// ValidAfter is the earliest time of issue of a token that is accepted. It is never before the user was made: a
+	// token of an earlier user of the same name is not this one's.
 	ValidAfter time.Time
 	// PasswordHash is empty where there is no password.
 	PasswordHash string
@@ -162,7 +163,8 @@ func newUser(object *v1alpha1.User, owners map[string]string) *User {
 		u.PasswordSecret.Secret = reference.Name
 		u.PasswordSecret.Key = cmp.Or(reference.Key, DefaultPasswordKey)
 	}
-	if after := object.Status.TokensValidAfter; after != nil {
+	u.ValidAfter = object.CreationTimestamp.Time
+	if after := object.Status.TokensValidAfter; after != nil && after.After(u.ValidAfter) {
 		u.ValidAfter = after.Time
 	}
 	if revoked := object.Status.RevokedSessions; len(revoked) > 0 {
@@ -230,6 +232,16 @@ func (v *View) ByEmail(email string) *User { return v.byEmail[strings.ToLower(em
 
 // Token returns the access token with this hash, or nil. It may be revoked or expired.
 func (v *View) Token(hash string) *Token { return v.tokens[hash] }
+
+// TokenByName returns the access token of this name, or nil. It looks at all tokens, like TokensOf.
+func (v *View) TokenByName(name string) *Token {
+	for _, t := range v.tokens {
+		if t.Name == name {
+			return t
+		}
+	}
+	return nil
+}
 
 // TokensOf returns the access tokens of a user, by name. It looks at all tokens: it is for people, not for every
 // request.

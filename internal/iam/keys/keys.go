@@ -187,9 +187,7 @@ func (k *Keeper) heard(ctx context.Context, secret *corev1.Secret) {
 		return
 	}
 	k.keys.Store(&keys)
-	if rotationAsked(secret) {
-		k.look()
-	}
+	k.look() // when to look again has changed, or a rotation is asked for
 }
 
 func rotationAsked(secret *corev1.Secret) bool {

@@ -39,8 +39,9 @@ type Claims struct {
 	OrgID     string   `json:"org_id,omitempty"`
 	ProjectID string   `json:"project_id,omitempty"`
 	Roles     []string `json:"roles,omitempty"`
-	// Groups are those of Kubernetes, for API servers that verify offline.
-	Groups []string `json:"groups,omitempty"`
+	// Username and Groups are what Kubernetes sees, for API servers that verify offline.
+	Username string   `json:"preferred_username,omitempty"`
+	Groups   []string `json:"groups,omitempty"`
 	// Session is the login that the token comes from.
 	Session string `json:"sid,omitempty"`
 }

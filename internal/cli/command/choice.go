@@ -17,7 +17,7 @@ type choice struct {
 // Choice adds a flag that takes one of a few words, and completes them.
 func Choice(cmd *cobra.Command, flags *pflag.FlagSet, target *string, name, short, value, usage string, allowed ...string) {
 	*target = value
-	flags.VarP(&choice{target: target, allowed: allowed}, name, short, usage+": "+words(allowed))
+	flags.VarP(&choice{target: target, allowed: allowed}, name, short, usage+": "+Words(allowed))
 	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp)) // fails for a flag that is not there
 }
 
@@ -35,11 +35,11 @@ func (c *choice) Set(text string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is none of %s%s", text, words(c.allowed), DidYouMean(text, c.allowed, ""))
+	return fmt.Errorf("%q is none of %s%s", text, Words(c.allowed), DidYouMean(text, c.allowed, ""))
 }
 
-// words joins them as people do.
-func words(list []string) string {
+// Words joins them as people do.
+func Words(list []string) string {
 	last := len(list) - 1
 	if last < 1 {
 		return strings.Join(list, "")

@@ -27,9 +27,12 @@ type Target struct {
 	List client.ObjectList
 	// Tasks tells whether tasks bring it about.
 	Tasks bool
+	// Repair is the request that a repair answers, and Earlier the tasks there were before it.
+	Repair  string
+	Earlier map[types.UID]bool
 }
 
-// Gone tells whether the target shall be there no more.
+// gone tells whether the target shall be there no more.
 func (t Target) gone() bool { return t.Operation == v1alpha1.OperationDelete }
 
 // Title names an operation on a resource.
@@ -111,7 +114,7 @@ func (w *waiter) relevant(task *v1alpha1.Task) bool {
 	if w.target.gone() {
 		return task.Spec.Operation == v1alpha1.OperationDelete
 	}
-	return task.Spec.Generation >= w.target.Generation
+	return task.Spec.Generation >= w.target.Generation && !w.target.Earlier[task.UID]
 }
 
 // outcome tells whether it is over, and how.
@@ -124,7 +127,7 @@ func (w *waiter) outcome() (over bool, err error) {
 		return true, fmt.Errorf("%s was deleted meanwhile", w.name())
 	case w.task != nil && (w.task.Status.Phase == v1alpha1.TaskFailed || w.task.Status.Phase == v1alpha1.TaskCancelled):
 		return true, w.failure()
-	case w.target.gone() || w.seen == nil || status.observed < w.target.Generation:
+	case w.target.gone() || w.seen == nil || status.observed < w.target.Generation || !w.repaired():
 		return false, nil
 	case w.target.Tasks:
 		return status.phase == v1alpha1.PhaseRunning, nil
@@ -133,6 +136,11 @@ func (w *waiter) outcome() (over bool, err error) {
 	default:
 		return status.phase == v1alpha1.PhaseRunning || status.ready(), nil
 	}
+}
+
+func (w *waiter) repaired() bool {
+	cluster, ok := w.seen.(*v1alpha1.Cluster)
+	return !ok || w.target.Repair == "" || cluster.Status.Repaired == w.target.Repair
 }
 
 func (w *waiter) failure() error {

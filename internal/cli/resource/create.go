@@ -53,8 +53,8 @@ func (d *DryRun) AddTo(cmd *cobra.Command) {
 // On tells whether it was given.
 func (d *DryRun) On() bool { return d.mode == "server" }
 
-// note is put after messages of what was not done.
-func (d *DryRun) note() string {
+// Note is put after messages of what was not done.
+func (d *DryRun) Note() string {
 	if d.On() {
 		return " (server dry run)"
 	}
@@ -138,7 +138,7 @@ func (k *Kind[T]) Create(ctx context.Context, s *session.Session, object T, c *C
 		return fmt.Errorf("read the %s that was created: %w", k.Noun, err)
 	}
 	if !c.Waiting.Wait || c.DryRun.On() {
-		s.Note("%s %s created%s", k.Noun, object.GetName(), c.DryRun.note())
+		s.Note("%s %s created%s", k.Noun, object.GetName(), c.DryRun.Note())
 		return k.answer(s, object)
 	}
 	if err := k.Await(ctx, s, object, v1alpha1.OperationCreate, c.Waiting.Timeout); err != nil {
@@ -160,14 +160,24 @@ func (k *Kind[T]) answer(s *session.Session, object T) error {
 
 // Await waits until an object is as it was asked to be, and shows how far it is.
 func (k *Kind[T]) Await(ctx context.Context, s *session.Session, object T, operation v1alpha1.Operation, timeout time.Duration) error {
+	return Await(ctx, s, k.Target(object, operation), timeout)
+}
+
+// Target is what to wait for after an operation on an object.
+func (k *Kind[T]) Target(object T, operation v1alpha1.Operation) progress.Target {
+	return progress.Target{
+		Noun: k.Noun, Operation: operation, Name: object.GetName(), Namespace: object.GetNamespace(), UID: object.GetUID(),
+		Generation: object.GetGeneration(), List: k.NewList(), Tasks: k.Tasks,
+	}
+}
+
+// Await waits for a target, and shows how far it is.
+func Await(ctx context.Context, s *session.Session, target progress.Target, timeout time.Duration) error {
 	api, err := s.Client(ctx)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return progress.Wait(ctx, api, progress.New(s.Progress()), progress.Target{
-		Noun: k.Noun, Operation: operation, Name: object.GetName(), Namespace: object.GetNamespace(), UID: object.GetUID(),
-		Generation: object.GetGeneration(), List: k.NewList(), Tasks: k.Tasks,
-	})
+	return progress.Wait(ctx, api, progress.New(s.Progress()), target)
 }

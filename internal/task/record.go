@@ -32,7 +32,8 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("the resource is held by worker %s until %s", e.Holder, e.Until.UTC().Format(time.RFC3339))
 }
 
-// Record is the truth about tasks and the resources that they work on.
+// Record is the truth about tasks and the resources that they work on. Its methods return within a few seconds,
+// whatever has become of the API.
 type Record interface {
 	// Task returns a task. It may be somewhat old, which WriteStatus would find out; but one that exists is found.
 	Task(ctx context.Context, name types.NamespacedName) (*v1alpha1.Task, error)
@@ -41,7 +42,8 @@ type Record interface {
 	Latest(ctx context.Context, name types.NamespacedName) (*v1alpha1.Task, error)
 
 	// Object returns the resource that a task works on. It may be somewhat old, but not older than the generation that
-	// the task is for. ErrNotFound: the resource is gone, even if there is another one of its name.
+	// the task is for. ErrNotFound: the resource is gone, even if there is another one of its name. A permanent error:
+	// there can be no such resource.
 	Object(ctx context.Context, t *v1alpha1.Task) (Object, error)
 
 	// WriteStatus writes the status of a task and returns the task as it is then. ErrConflict: the task has changed

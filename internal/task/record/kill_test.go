@@ -1,0 +1,5 @@
+package record_test
+
+const victimEnv = "TASK_VICTIM"
+
+func victim() {}

@@ -9,12 +9,13 @@ import (
 
 	"plasmacloud.io/plasmacloud/internal/cli"
 	"plasmacloud.io/plasmacloud/internal/cli/session"
+	"plasmacloud.io/plasmacloud/internal/install"
 )
 
 func main() {
 	cli.Silence()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	code := cli.Run(ctx, session.FromProcess(), nil, os.Args[1:])
+	code := cli.Run(ctx, session.FromProcess(), &install.Installer{}, os.Args[1:])
 	stop()
 	os.Exit(code)
 }

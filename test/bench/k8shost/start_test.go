@@ -29,13 +29,13 @@ const patience = 4 * time.Minute
 type start struct{ api, node, pod time.Duration }
 
 // measureStart starts a server on a new node and looks at it through the API, as an administrator would.
-func measureStart(t *testing.T, node *lab.Node) (start, kubernetes.Interface) {
+func measureStart(t *testing.T, node *lab.Node) start {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var s start
 	began := time.Now()
-	node.Launch(t, "server", "--kube-apiserver-arg", "allow-privileged=true") // a machine pod is privileged
+	node.Launch(t, "server")
 	client, err := awaitAPI(ctx, node)
 	if err != nil {
 		t.Fatalf("wait for the API: %v\n%s", err, node.Output())
@@ -58,7 +58,7 @@ func measureStart(t *testing.T, node *lab.Node) (start, kubernetes.Interface) {
 	if err := <-nodeReady; err != nil {
 		t.Fatalf("wait for the node: %v", err)
 	}
-	return s, client
+	return s
 }
 
 // awaitAPI returns a client as soon as the administrator's kubeconfig is there and /readyz says ok.

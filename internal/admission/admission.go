@@ -86,12 +86,8 @@ func (v *Validator) decide(ctx context.Context, world client.Reader, request adm
 	if !ok {
 		return nil
 	}
-	offers, err := v.config.Catalogue()
-	if err != nil {
-		return fmt.Errorf("read the catalogue: %w", err)
-	}
 	return check(ctx, &question{
-		world: world, catalogue: offers, ledger: v.config.Ledger, now: v.config.Now,
+		world: world, offers: v.config.Catalogue, ledger: v.config.Ledger, now: v.config.Now,
 		operation: request.Operation, dryRun: request.DryRun != nil && *request.DryRun,
 	}, request)
 }
@@ -106,11 +102,22 @@ func resourceOf(request admission.Request) string {
 // question is a request and all that an answer may look at.
 type question struct {
 	world     client.Reader
-	catalogue *catalogue.Catalogue
+	offers    func() (*catalogue.Catalogue, error)
+	catalogue *catalogue.Catalogue // once consulted
 	ledger    Ledger
 	now       func() time.Time
 	operation admissionv1.Operation
 	dryRun    bool
+}
+
+// consult reads the catalogue, which most kinds have no need of.
+func (q *question) consult() error {
+	offers, err := q.offers()
+	if err != nil {
+		return fmt.Errorf("consult the catalogue: %w", err)
+	}
+	q.catalogue = offers
+	return nil
 }
 
 func (q *question) creates() bool { return q.operation == admissionv1.Create }

@@ -26,6 +26,9 @@ func cluster(ctx context.Context, q *question, object, old *v1alpha1.Cluster) er
 	if q.deletes() {
 		return q.deleteCluster(ctx, object)
 	}
+	if err := q.consult(); err != nil {
+		return err
+	}
 	var wrong field.ErrorList
 	if q.creates() {
 		_, homeless, err := q.home(ctx, object)

@@ -46,9 +46,10 @@ func TestFailuresAreNotRefusals(t *testing.T) {
 	v := validator(t, world()...)
 	v.config.Catalogue = func() (*catalogue.Catalogue, error) { return nil, errors.New("out of reach") }
 	answer := v.Handle(t.Context(), creating(t, k8s("dev")))
-	if answer.Allowed || answer.Result.Code != 500 || !strings.Contains(answer.Result.Message, "read the catalogue: out of reach") {
+	if answer.Allowed || answer.Result.Code != 500 || !strings.Contains(answer.Result.Message, "consult the catalogue: out of reach") {
 		t.Errorf("got %v", answer.Result)
 	}
+	check(t, v.Handle(t.Context(), creating(t, proj("blog", "acme", nil)))) // has no need of it
 	broken := creating(t, k8s("dev"))
 	broken.Object.Raw = []byte("nonsense")
 	if answer := validator(t).Handle(t.Context(), broken); answer.Allowed || answer.Result.Code != 500 {

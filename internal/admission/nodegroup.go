@@ -67,6 +67,9 @@ func (q *question) groupQuota(ctx context.Context, owner *v1alpha1.Cluster, obje
 	if err != nil || quotas == nil {
 		return err
 	}
+	if err := q.consult(); err != nil {
+		return err
+	}
 	before, err := q.nodeGroups(ctx, object.Namespace)
 	if err != nil {
 		return err

@@ -85,7 +85,7 @@ func (m *message) take() (string, bool) {
 }
 
 // keep prolongs the lease and writes what steps report until the returned function is called. It ends the session's
-// context when the lease is lost, and some time after outer has ended.
+// context when the lease is lost, and the step that runs some time after outer has ended.
 func (s *session) keep(outer, ctx context.Context, cancel context.CancelCauseFunc) (stop func()) {
 	ended := make(chan struct{})
 	stopping, stopped := context.WithCancel(ctx)
@@ -106,7 +106,7 @@ func (s *session) keep(outer, ctx context.Context, cancel context.CancelCauseFun
 				defer timer.Stop()
 				grace = timer.C()
 			case <-grace:
-				cancel(errStopping)
+				close(s.halt)
 				grace = nil
 			case <-ticker.C():
 				err := s.renew(stopping, &renewed)

@@ -12,7 +12,7 @@ import (
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 )
 
-// Reasons why a session's context ends.
+// Reasons why a session, or a step, has to end.
 var (
 	errStopping = errors.New("the worker stops")
 	errGone     = errors.New("the task is gone")
@@ -26,7 +26,8 @@ type session struct {
 	worker  *Worker
 	lease   Lease
 	log     *slog.Logger
-	message message // of the step that runs
+	message message       // of the step that runs
+	halt    chan struct{} // closed when the step that runs has to end, because the worker stops
 
 	// mu guards what follows, and the order of writes. The session holds it all the time, except while a step runs:
 	// then the keeper may write what the step reports.
@@ -40,7 +41,7 @@ type session struct {
 
 func newSession(w *Worker, t *v1alpha1.Task, lease Lease) *session {
 	return &session{
-		worker: w, lease: lease, task: t.DeepCopy(),
+		worker: w, lease: lease, task: t.DeepCopy(), halt: make(chan struct{}),
 		log: w.Log.With("task", t.Namespace+"/"+t.Name, "resource", t.Spec.Resource.Kind+"/"+t.Spec.Resource.Name,
 			"operation", t.Spec.Operation),
 	}
@@ -210,6 +211,15 @@ func (s *session) runStep(ctx context.Context, i int, step Step) error {
 		ctx, cancel = context.WithTimeout(ctx, left)
 		defer cancel()
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-s.halt:
+			cancel(errStopping)
+		case <-ctx.Done():
+		}
+	}()
 	s.mu.Unlock()
 	err := call(ctx, step, scope)
 	s.mu.Lock()

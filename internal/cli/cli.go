@@ -101,8 +101,11 @@ func help(root *cobra.Command) *cobra.Command {
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			found, rest, err := root.Find(args)
-			if err != nil || len(rest) > 0 {
-				return exit.Usagef("there is no command %q", "cloud "+join(args))
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 {
+				return command.Unknown(found, rest[0])
 			}
 			found.InitDefaultHelpFlag()
 			return found.Help()

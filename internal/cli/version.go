@@ -3,7 +3,6 @@ package cli
 import (
 	"runtime"
 	"runtime/debug"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -53,5 +52,3 @@ func built() build {
 	}
 	return b
 }
-
-func join(words []string) string { return strings.Join(words, " ") }

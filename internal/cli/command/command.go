@@ -23,7 +23,7 @@ func Group(use, short string, members ...*cobra.Command) *cobra.Command {
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			return unknown(cmd, args[0])
+			return Unknown(cmd, args[0])
 		},
 	}
 	group.AddCommand(members...)
@@ -36,7 +36,8 @@ func Alias(cmd *cobra.Command, names ...string) *cobra.Command {
 	return cmd
 }
 
-func unknown(cmd *cobra.Command, word string) error {
+// Unknown says that a command has no member of this name, and which one was probably meant.
+func Unknown(cmd *cobra.Command, word string) error {
 	var names []string
 	for _, member := range cmd.Commands() {
 		if member.IsAvailableCommand() {
@@ -77,7 +78,11 @@ func why(invalid *pflag.InvalidValueError) string {
 
 // DidYouMean offers the candidate that is a few typing errors away, if there is one.
 func DidYouMean(word string, candidates []string, prefix string) string {
-	best, nearest := max(2, len(word)/4)+1, ""
+	slips := 2 // two letters that changed places are two
+	if len(word) < 4 {
+		slips = 1
+	}
+	best, nearest := max(slips, len(word)/4)+1, ""
 	for _, candidate := range candidates {
 		distance := levenshtein.Distance(strings.ToLower(word), strings.ToLower(candidate), nil)
 		if strings.HasPrefix(candidate, word) && len(word) > 2 {

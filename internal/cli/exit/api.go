@@ -80,7 +80,7 @@ func ofConnection(err error) (hint string, ok bool) {
 	if _, failed := errors.AsType[*url.Error](err); failed {
 		return "is the platform running, and can it be reached from here? `cloud context list` shows its address, `cloud status` its state", true
 	}
-	if _, failed := errors.AsType[net.Error](err); failed {
+	if _, failed := errors.AsType[*net.OpError](err); failed {
 		return "is the platform running, and can it be reached from here?", true
 	}
 	return "", false

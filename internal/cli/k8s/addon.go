@@ -33,7 +33,7 @@ func enable(addons *v1alpha1.Addons, name string) error {
 	case "cilium", "coredns", "verticalpodautoscaler":
 		return exit.Usagef("--addon: %s is not switched on, but there where it applies; its values can be set with -f", name)
 	default:
-		return exit.Usagef("--addon: there is no add-on %q; there are %s%s", name, command.Words(addonNames()), command.DidYouMean(name, addonNames(), ""))
+		return exit.Usagef("--addon: there is no add-on %q; there are %s%s", name, strings.Join(addonNames(), ", "), command.DidYouMean(name, addonNames(), ""))
 	}
 	return nil
 }

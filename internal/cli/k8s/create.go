@@ -1,8 +1,6 @@
 package k8s
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
@@ -95,7 +93,10 @@ func (d *description) apply(cmd *cobra.Command, spec *v1alpha1.ClusterSpec, from
 		spec.Network = d.vpc
 	}
 	if d.version != "" {
-		spec.Version = "v" + strings.TrimPrefix(d.version, "v")
+		spec.Version = d.version
+		if d.version[0] >= '0' && d.version[0] <= '9' {
+			spec.Version = "v" + d.version
+		}
 	}
 	if d.kind != "" {
 		spec.Type = v1alpha1.ClusterType(d.kind)

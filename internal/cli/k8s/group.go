@@ -52,7 +52,7 @@ func ParseGroup(text string) (name string, group v1alpha1.NodeGroupTemplate, err
 			n, err = count(key, value)
 			group.Replicas = &n
 		default:
-			err = exit.Usagef("--node-group: there is no %q; there are %s%s", key, command.Words(keys), command.DidYouMean(key, keys, ""))
+			err = exit.Usagef("--node-group: there is no %q; there are %s%s", key, strings.Join(keys, ", "), command.DidYouMean(key, keys, ""))
 		}
 		if err != nil {
 			return "", group, err

@@ -95,7 +95,7 @@ func require(offered *catalogue.Catalogue, clusterType v1alpha1.ClusterType, cap
 	if len(able) == 0 {
 		return exit.Refusedf("a later version of the platform can", "this installation cannot %s", what)
 	}
-	return exit.Refusedf(fmt.Sprintf("it can with type %s", command.Words(able)), "this installation cannot %s with clusters of type %s", what, clusterType)
+	return exit.Refusedf(fmt.Sprintf("it can with those of type %s", command.Words(able)), "this installation cannot %s of type %s", what, clusterType)
 }
 
 // Group finds a node group of a cluster. Where none is named, it is the only one.

@@ -65,7 +65,7 @@ func key(superAdmin, internal bool) string {
 
 // stored is the kubeconfig that the platform keeps for a cluster.
 func stored(ctx context.Context, s *session.Session, cluster *v1alpha1.Cluster, key string) ([]byte, error) {
-	if err := Require(ctx, s, cluster.Spec.Type, catalogue.CanKubeconfig, "hand out kubeconfigs"); err != nil {
+	if err := Require(ctx, s, cluster.Spec.Type, catalogue.CanKubeconfig, "hand out kubeconfigs of clusters"); err != nil {
 		return nil, err
 	}
 	api, err := s.Client(ctx)

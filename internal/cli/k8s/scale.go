@@ -56,7 +56,7 @@ func scale(s *session.Session, kind *resource.Kind[*v1alpha1.Cluster]) *cobra.Co
 			change := map[string]any{"replicas": template.Replicas, "minReplicas": template.MinReplicas, "maxReplicas": template.MaxReplicas}
 			return Change(ctx, s, kind, cluster, ChangeOptions{
 				Group: name, Value: change, Operation: v1alpha1.OperationScale, DryRun: &sc.dryRun, Waiting: &sc.Waiting,
-				Done: fmt.Sprintf("node group %s of cluster %s has %d nodes to have", name, cluster.Name, replicasOf(template)),
+				Done: fmt.Sprintf("node group %s of cluster %s shall have %d nodes", name, cluster.Name, replicasOf(template)),
 			})
 		},
 	}

@@ -105,7 +105,8 @@ func prune(content map[string]any) {
 	}
 }
 
-// Show is an object of the API for programs to read, with its kind and without the API's own bookkeeping.
+// Show is an object of the API for programs to read, with its kind and without what is empty or the API's own
+// bookkeeping.
 func Show(object client.Object, kind schema.GroupVersionKind) (map[string]any, error) {
 	object, _ = object.DeepCopyObject().(client.Object) // a copy of a client.Object is one
 	object.SetManagedFields(nil)
@@ -114,5 +115,6 @@ func Show(object client.Object, kind schema.GroupVersionKind) (map[string]any, e
 		return nil, err
 	}
 	content["apiVersion"], content["kind"] = kind.GroupVersion().String(), kind.Kind
+	prune(content)
 	return content, nil
 }

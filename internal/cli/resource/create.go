@@ -105,7 +105,7 @@ func (k *Kind[T]) Create(ctx context.Context, s *session.Session, object T, c *C
 		return err
 	}
 	if asked := object.GetNamespace(); asked != "" && asked != namespace {
-		return exit.Usagef("--file: it is for project %s, but the command for %s; give --project %s", projectOf(object), namespace, projectOf(object))
+		return exit.Usagef("--file: it is for project %s, and the command for another; give --project %s", projectOf(object), projectOf(object))
 	}
 	object.SetNamespace(namespace)
 	clean, err := manifest.Clean(object, k.GVK())
@@ -129,7 +129,7 @@ func (k *Kind[T]) Create(ctx context.Context, s *session.Session, object T, c *C
 	}
 	err = api.Create(ctx, clean, opts...)
 	if apierrors.IsAlreadyExists(err) {
-		return exit.Refusedf("choose another name, or delete it first", "there is a %s %q already", k.Noun, object.GetName())
+		return exit.Refusedf("choose another name, or delete it first", "there is %s %s %q already", article(k.Noun), k.Noun, object.GetName())
 	}
 	if err != nil {
 		return fmt.Errorf("create %s %s: %w", k.Noun, object.GetName(), err)

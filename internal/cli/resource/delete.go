@@ -105,6 +105,10 @@ func (k *Kind[T]) remove(ctx context.Context, s *session.Session, name string, d
 	if d.Waiting.Wait && !d.DryRun.On() {
 		return k.Await(ctx, s, object, v1alpha1.OperationDelete, d.Waiting.Timeout)
 	}
-	s.Note("%s %s deleted%s", k.Noun, name, d.DryRun.Note())
+	if k.Tasks {
+		s.Note("%s %s is being deleted%s", k.Noun, name, d.DryRun.Note())
+	} else {
+		s.Note("%s %s deleted%s", k.Noun, name, d.DryRun.Note())
+	}
 	return nil
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/cli/command"
@@ -52,7 +55,7 @@ func create(s *session.Session, kind *resource.Kind[*v1alpha1.User]) *cobra.Comm
 			if err := kind.Create(ctx, s, object, &c.Creation); err != nil || password == "" {
 				return err
 			}
-			if err := setPassword(ctx, s, wire.PasswordRequest{User: object.Name, New: password}); err != nil {
+			if err := firstPassword(ctx, s, object.Name, password); err != nil {
 				return exit.With(exit.Of(err), fmt.Sprintf("the user is there; try again with `cloud user passwd %s`", object.Name), err)
 			}
 			return nil
@@ -70,6 +73,16 @@ func create(s *session.Session, kind *resource.Kind[*v1alpha1.User]) *cobra.Comm
 	set.BoolVar(&c.noPassword, "no-password", false, "set no password yet")
 	org.Kind().CompleteFlag(s, cmd, "org")
 	return cmd
+}
+
+// firstPassword sets the password of a user whom the identity service may hear of a moment later only.
+func firstPassword(ctx context.Context, s *session.Session, name, password string) error {
+	var err error
+	_ = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+		err = setPassword(ctx, s, wire.PasswordRequest{User: name, New: password})
+		return !apierrors.IsNotFound(err), nil
+	}) // the last attempt's error says more than that the time is up
+	return err
 }
 
 // describe puts what was given into the spec.

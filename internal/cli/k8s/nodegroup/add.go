@@ -55,7 +55,7 @@ func add(s *session.Session, clusters *resource.Kind[*v1alpha1.Cluster]) *cobra.
 			if _, there := cluster.Spec.NodeGroups[args[1]]; there {
 				return exit.Refusedf("change it with `cloud k8s scale`", "cluster %s has a node group %q already", cluster.Name, args[1])
 			}
-			if err := k8s.Require(ctx, s, cluster.Spec.Type, catalogue.CanScale, "change node groups"); err != nil {
+			if err := k8s.Require(ctx, s, cluster.Spec.Type, catalogue.CanScale, "change node groups of clusters"); err != nil {
 				return err
 			}
 			return k8s.Change(ctx, s, clusters, cluster, k8s.ChangeOptions{

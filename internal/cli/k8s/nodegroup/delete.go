@@ -35,7 +35,7 @@ func remove(s *session.Session, clusters *resource.Kind[*v1alpha1.Cluster]) *cob
 			if err != nil {
 				return err
 			}
-			if err := k8s.Require(ctx, s, cluster.Spec.Type, catalogue.CanScale, "change node groups"); err != nil {
+			if err := k8s.Require(ctx, s, cluster.Spec.Type, catalogue.CanScale, "change node groups of clusters"); err != nil {
 				return err
 			}
 			if !yes && !dryRun.On() {

@@ -8,8 +8,6 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/controller/status"
@@ -23,27 +21,15 @@ type Reconciler struct{ client.Client }
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
-	index := func(object client.Object) []string {
-		network, ok := object.(*v1alpha1.Network)
-		if !ok {
-			return nil
-		}
-		return []string{network.Spec.Account}
-	}
-	if err := manager.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.Network{}, NetworksByAccount, index); err != nil {
+	byAccount := func(network *v1alpha1.Network) string { return network.Spec.Account }
+	if err := status.IndexBy(manager, &v1alpha1.Network{}, NetworksByAccount, byAccount); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(manager).For(&v1alpha1.Account{}).
-		Watches(&v1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(accountOf)).
+		Watches(&v1alpha1.Network{}, status.Parent(func(network *v1alpha1.Network) client.ObjectKey {
+			return client.ObjectKey{Namespace: network.Namespace, Name: network.Spec.Account}
+		})).
 		Complete(r)
-}
-
-func accountOf(_ context.Context, object client.Object) []reconcile.Request {
-	network, ok := object.(*v1alpha1.Network)
-	if !ok {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: network.Namespace, Name: network.Spec.Account}}}
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -76,7 +62,7 @@ func describe(account *v1alpha1.Account, networks []v1alpha1.Network) {
 	switch {
 	case !account.DeletionTimestamp.IsZero():
 		s.Phase = v1alpha1.PhaseDeleting
-		status.Set(&s.Conditions, account, v1alpha1.ConditionReady, false, v1alpha1.ReasonHasChildren, status.Children("networks", names(networks)))
+		status.Set(&s.Conditions, account, v1alpha1.ConditionReady, false, v1alpha1.ReasonHasChildren, status.Children("networks", status.Names(networks)))
 	case account.Spec.Provider == v1alpha1.ProviderLocal:
 		s.Phase = v1alpha1.PhaseRunning
 		status.Set(&s.Conditions, account, v1alpha1.ConditionReady, true, v1alpha1.ReasonReady, "")
@@ -85,12 +71,4 @@ func describe(account *v1alpha1.Account, networks []v1alpha1.Network) {
 		status.Set(&s.Conditions, account, v1alpha1.ConditionReady, false, v1alpha1.ReasonUnsupported,
 			fmt.Sprintf("this version of the platform makes nothing at provider %s yet; use an account of provider Local", account.Spec.Provider))
 	}
-}
-
-func names(networks []v1alpha1.Network) []string {
-	var names []string
-	for _, network := range networks {
-		names = append(names, network.Name)
-	}
-	return names
 }

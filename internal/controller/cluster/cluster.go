@@ -32,14 +32,8 @@ type Reconciler struct {
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
-	index := func(object client.Object) []string {
-		task, ok := object.(*v1alpha1.Task)
-		if !ok {
-			return nil
-		}
-		return []string{task.Spec.Resource.UID}
-	}
-	if err := manager.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.Task{}, TasksByResource, index); err != nil {
+	byResource := func(task *v1alpha1.Task) string { return task.Spec.Resource.UID }
+	if err := status.IndexBy(manager, &v1alpha1.Task{}, TasksByResource, byResource); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(manager).For(&v1alpha1.Cluster{}).

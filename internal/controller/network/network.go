@@ -25,28 +25,16 @@ type Reconciler struct{ client.Client }
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
-	index := func(object client.Object) []string {
-		cluster, ok := object.(*v1alpha1.Cluster)
-		if !ok {
-			return nil
-		}
-		return []string{cluster.Spec.Network}
-	}
-	if err := manager.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.Cluster{}, ClustersByNetwork, index); err != nil {
+	byNetwork := func(cluster *v1alpha1.Cluster) string { return cluster.Spec.Network }
+	if err := status.IndexBy(manager, &v1alpha1.Cluster{}, ClustersByNetwork, byNetwork); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(manager).For(&v1alpha1.Network{}).
-		Watches(&v1alpha1.Cluster{}, handler.EnqueueRequestsFromMapFunc(networkOf)).
+		Watches(&v1alpha1.Cluster{}, status.Parent(func(cluster *v1alpha1.Cluster) client.ObjectKey {
+			return client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Spec.Network}
+		})).
 		Watches(&v1alpha1.Account{}, handler.EnqueueRequestsFromMapFunc(r.networksOf)).
 		Complete(r)
-}
-
-func networkOf(_ context.Context, object client.Object) []reconcile.Request {
-	cluster, ok := object.(*v1alpha1.Cluster)
-	if !ok {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Spec.Network}}}
 }
 
 func (r *Reconciler) networksOf(ctx context.Context, object client.Object) []reconcile.Request {
@@ -93,7 +81,7 @@ func (r *Reconciler) describe(ctx context.Context, network *v1alpha1.Network, cl
 	s := &network.Status
 	if !network.DeletionTimestamp.IsZero() {
 		s.Phase = v1alpha1.PhaseDeleting
-		status.Set(&s.Conditions, network, v1alpha1.ConditionReady, false, v1alpha1.ReasonHasChildren, status.Children("clusters", names(clusters)))
+		status.Set(&s.Conditions, network, v1alpha1.ConditionReady, false, v1alpha1.ReasonHasChildren, status.Children("clusters", status.Names(clusters)))
 		return nil
 	}
 	parent := &v1alpha1.Account{}
@@ -115,12 +103,4 @@ func (r *Reconciler) describe(ctx context.Context, network *v1alpha1.Network, cl
 		status.Set(&s.Conditions, network, v1alpha1.ConditionReady, true, v1alpha1.ReasonReady, "")
 	}
 	return nil
-}
-
-func names(clusters []v1alpha1.Cluster) []string {
-	var names []string
-	for _, cluster := range clusters {
-		names = append(names, cluster.Name)
-	}
-	return names
 }

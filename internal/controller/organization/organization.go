@@ -7,8 +7,6 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/controller/status"
@@ -22,23 +20,13 @@ type Reconciler struct{ client.Client }
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
-	index := func(object client.Object) []string {
-		project, ok := object.(*v1alpha1.Project)
-		if !ok {
-			return nil
-		}
-		return []string{project.Spec.Organization}
-	}
-	if err := manager.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.Project{}, ProjectsByOrganization, index); err != nil {
+	byOrganization := func(project *v1alpha1.Project) string { return project.Spec.Organization }
+	if err := status.IndexBy(manager, &v1alpha1.Project{}, ProjectsByOrganization, byOrganization); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(manager).For(&v1alpha1.Organization{}).
-		Watches(&v1alpha1.Project{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
-			project, ok := object.(*v1alpha1.Project)
-			if !ok {
-				return nil
-			}
-			return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: project.Spec.Organization}}}
+		Watches(&v1alpha1.Project{}, status.Parent(func(project *v1alpha1.Project) client.ObjectKey {
+			return client.ObjectKey{Name: project.Spec.Organization}
 		})).
 		Complete(r)
 }
@@ -68,15 +56,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 		status.Set(&organization.Status.Conditions, organization, v1alpha1.ConditionReady, true, v1alpha1.ReasonReady, "")
 	} else {
 		status.Set(&organization.Status.Conditions, organization, v1alpha1.ConditionReady, false, v1alpha1.ReasonHasChildren,
-			status.Children("projects", names(projects.Items)))
+			status.Children("projects", status.Names(projects.Items)))
 	}
 	return result, patcher.Patch(ctx)
-}
-
-func names(projects []v1alpha1.Project) []string {
-	var names []string
-	for _, project := range projects {
-		names = append(names, project.Name)
-	}
-	return names
 }

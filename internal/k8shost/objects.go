@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,7 @@ func (s *server) clusterObjects() component.Component {
 		if err := s.publishJoinMaterial(ctx); err != nil {
 			return err
 		}
+		debug.FreeOSMemory() // hashing the password took tens of megabytes that are not needed again
 		<-ctx.Done()
 		return nil
 	})

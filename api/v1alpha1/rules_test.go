@@ -90,7 +90,7 @@ func store(t *testing.T, c client.Client, object *unstructured.Unstructured, run
 
 // says tells whether the API server named the field and gave the message for it.
 func says(err error, field, message string) bool {
-	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // clients return it bare
+	status, ok := err.(apierrors.APIStatus)
 	if !apierrors.IsInvalid(err) || !ok {
 		return false
 	}

@@ -56,15 +56,18 @@ func user(ctx context.Context, q *question, object, old *v1alpha1.User) error {
 	return invalid("User", object, wrong)
 }
 
-// membership looks at a project that a user of an organization shall work in.
+// membership looks at a project that a user of an organization shall work in. Another organization's is as good as none,
+// and is told like that: who asks may not know of it.
 func (q *question) membership(ctx context.Context, at *field.Path, organization, name string) (*field.Error, error) {
 	project := &v1alpha1.Project{}
-	missing, err := q.parent(ctx, at, "", name, project, fmt.Sprintf("create it with `cloud project create %s`, or name another one", name))
-	if err != nil || missing != nil {
-		return missing, err
-	}
-	if project.Spec.Organization != organization {
-		return field.Invalid(at, name, fmt.Sprintf("it belongs to organization %s; name a project of %s", project.Spec.Organization, organization)), nil
+	found, err := q.find(ctx, "", name, project)
+	switch {
+	case err != nil:
+		return nil, err
+	case !found || project.Spec.Organization != organization:
+		return field.Invalid(at, name, fmt.Sprintf("organization %s has no project of this name; create it with `cloud project create %s`, or name another one", organization, name)), nil
+	case !project.DeletionTimestamp.IsZero():
+		return field.Invalid(at, name, "it is being deleted; name another one"), nil
 	}
 	return nil, nil
 }

@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) (int, error) {
 	var err error
-	if api, err = testapi.Start(testapi.Options{}); err != nil {
+	if api, err = testapi.Start(testapi.Options{Controllers: []string{"namespace-controller"}}); err != nil {
 		return 1, err
 	}
 	defer func() {
@@ -181,7 +181,7 @@ func TestParentsThroughTheAPI(t *testing.T) {
 	refusedWith(t, p.Create(t.Context(), p.at(k8s("x", func(s *v1alpha1.ClusterSpec) { s.Version = "v1.20" }))), "spec.version", "v1.36.3, v1.35.4")
 	refusedWith(t, p.Create(t.Context(), named(k8s("x"), "default", "x")), "metadata.namespace", "this is no project's namespace")
 	err := p.Create(t.Context(), p.at(k8s("x", func(s *v1alpha1.ClusterSpec) { s.ControlPlane.InstanceType = "huge" })))
-	if status, ok := err.(apierrors.APIStatus); !ok || !apierrors.IsInvalid(err) || status.Status().Details.Causes[0].Field != "spec.controlPlane.instanceType" { //nolint:errorlint // clients return it bare
+	if status, ok := err.(apierrors.APIStatus); !ok || !apierrors.IsInvalid(err) || status.Status().Details.Causes[0].Field != "spec.controlPlane.instanceType" {
 		t.Errorf("a refusal is not told like those of the API server itself: %v", err)
 	}
 	p.make(t, p.at(k8s("dev", workers(1))))
@@ -205,6 +205,26 @@ func TestDeletionThroughTheAPI(t *testing.T) {
 		if err := p.Delete(t.Context(), object); err != nil {
 			t.Errorf("%T is not deletable when its children are gone: %v", object, err)
 		}
+	}
+}
+
+// Who deletes a whole namespace deletes in no order; what is refused at first goes when its children have gone.
+func TestANamespaceCanBeDeleted(t *testing.T) {
+	p := newTenant(t, "namespace", nil)
+	p.make(t, p.at(k8s("dev")))
+	if err := p.Delete(t.Context(), named(&corev1.Namespace{}, "", p.namespace)); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(time.Minute)
+	for {
+		err := p.Get(t.Context(), client.ObjectKey{Name: p.namespace}, &corev1.Namespace{})
+		if apierrors.IsNotFound(err) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the namespace is still there: %v", err)
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 

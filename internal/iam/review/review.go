@@ -101,7 +101,7 @@ func (r *Reviewer) session(view *directory.View, raw string, scope Scope) (*Iden
 	if u == nil || !Live(u, claims) {
 		return nil, false
 	}
-	id, ok := Resolve(view, u, claims.ProjectID)
+	id, ok := Resolve(view, u, claims.Confinement())
 	if !ok {
 		return nil, false
 	}

@@ -175,7 +175,7 @@ func TestWhatIsNotAccepted(t *testing.T) {
 			w.objects.AccessTokens[0].Spec.ExpiresAt = &earlier
 		},
 		"confined to a project that is not the user's": func(w *world, u *v1alpha1.User) {
-			w.claims["ann"].ProjectID = "shop"
+			w.claims["ann"].ProjectID, w.claims["ann"].Confined = "shop", true
 			w.objects.AccessTokens[0].Spec.Project = "lab"
 		},
 	} {
@@ -200,7 +200,7 @@ func TestConfinedTokensAreGoodInOneProjectOnly(t *testing.T) {
 	w := newWorld()
 	boss := w.user("boss", "acme")
 	boss.Spec.OrganizationAdmin, boss.Spec.PlatformAdmin = true, true
-	w.claims["boss"].ProjectID = "web"
+	w.claims["boss"].ProjectID, w.claims["boss"].Confined = "web", true
 	w.objects.AccessTokens[0].Spec.Project = "web"
 	want := info("boss@example.com", "acme", "web", "project_admin", "org:acme", "project:web", "system:authenticated")
 	w.assertBoth(t, "boss", Scope{}, &want)

@@ -233,7 +233,7 @@ func (s *Service) grant(view *directory.View, u *directory.User, session, refres
 func claimsOf(id *review.Identity, session string) token.Claims {
 	claims := token.Claims{
 		Claims: jwt.Claims{Subject: id.User.ID}, Session: session,
-		Username: id.User.Username, Email: id.User.Email, OrgID: id.User.Organization, ProjectID: id.Project, Roles: id.Roles(),
+		Username: id.User.Username, Email: id.User.Email, OrgID: id.User.Organization, ProjectID: id.Project, Confined: id.Project != "", Roles: id.Roles(),
 	}
 	if len(id.Memberships) == 1 && !id.OrganizationAdmin && !id.PlatformAdmin {
 		claims.ProjectID = id.Memberships[0].Project

@@ -39,6 +39,8 @@ type Claims struct {
 	OrgID     string   `json:"org_id,omitempty"`
 	ProjectID string   `json:"project_id,omitempty"`
 	Roles     []string `json:"roles,omitempty"`
+	// Confined tokens are good in ProjectID and nowhere else; in others it is just where the user works.
+	Confined bool `json:"confined,omitempty"`
 	// Username and Groups are what Kubernetes sees, for API servers that verify offline.
 	Username string   `json:"preferred_username,omitempty"`
 	Groups   []string `json:"groups,omitempty"`
@@ -118,6 +120,14 @@ func (i *Issuer) Verify(raw string) (*Claims, error) {
 		return nil, ErrInvalid
 	}
 	return claims, nil
+}
+
+// Confinement is the project that the token is confined to, or "".
+func (c *Claims) Confinement() string {
+	if c.Confined {
+		return c.ProjectID
+	}
+	return ""
 }
 
 // VerifyRefresh reads a refresh token that is good now.

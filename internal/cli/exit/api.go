@@ -18,7 +18,10 @@ func ofAPI(err error) (code Code, message, hint string, ok bool) {
 	if !ok {
 		return 0, "", "", false
 	}
-	message = strings.Replace(err.Error(), answer.Error(), words(answer.ErrStatus), 1)
+	message = err.Error() + words(answer.ErrStatus)
+	if raw := answer.Error(); raw != "" {
+		message = strings.Replace(err.Error(), raw, words(answer.ErrStatus), 1)
+	}
 	switch reason := apierrors.ReasonForError(err); reason {
 	case metav1.StatusReasonUnauthorized:
 		return LoggedOut, message, "log in with `cloud login`", true

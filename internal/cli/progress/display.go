@@ -68,11 +68,13 @@ func (s Step) took(now time.Time) string {
 	return seconds(now.Sub(s.Started))
 }
 
+// seconds shows tenths where they are known: the API's times have none.
 func seconds(d time.Duration) string {
-	if d < time.Minute {
-		return fmt.Sprintf("%.1fs", max(d, 0).Seconds())
+	d = max(d, 0)
+	if d >= time.Minute || d%time.Second == 0 {
+		return d.Round(time.Second).String()
 	}
-	return d.Round(time.Second).String()
+	return fmt.Sprintf("%.1fs", d.Seconds())
 }
 
 // done is how many steps have ended well.

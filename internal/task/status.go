@@ -59,7 +59,7 @@ func (s *session) adopt(steps []Step) error {
 				unknown.Name, status.PlannedBy, s.worker.Version, strings.Join(names, ", "), status.PlannedBy))
 		}
 	}
-	if len(planned) != len(status.Steps) {
+	if status.PlannedBy == "" || len(planned) != len(status.Steps) {
 		status.PlannedBy = s.worker.Version
 	}
 	status.Steps = planned

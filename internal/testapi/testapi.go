@@ -219,7 +219,7 @@ func freePorts(n int) ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer listener.Close() // all at once, so that they differ
+		defer func() { _ = listener.Close() }() // all at once, so that they differ
 		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil

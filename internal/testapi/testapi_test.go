@@ -1,6 +1,7 @@
 package testapi
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			panic(err)
 		}
-		os.Stdout.WriteString(strings.Join([]string{server.dir, "\n"}, ""))
+		fmt.Println(server.dir)
 		select {}
 	}
 	os.Exit(Main(m, &api))
@@ -105,7 +106,7 @@ func TestNothingIsLeftWhenTheTestsAreKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := strings.TrimSpace(string(buffer[:n]))
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	var pids []int
 	for _, program := range []string{"etcd", "kube-apiserver"} {
 		content, err := os.ReadFile(dir + "/" + program + ".pid")

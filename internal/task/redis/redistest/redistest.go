@@ -93,7 +93,7 @@ func (s *Server) Start(tb testing.TB) {
 		<-ended
 	}
 	client := s.Client()
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	deadline := time.Now().Add(startTimeout)
 	for {
 		err := client.Ping(context.Background()).Err()
@@ -127,7 +127,7 @@ func (s *Server) Lose(tb testing.TB) {
 func (s *Server) Flush(tb testing.TB) {
 	tb.Helper()
 	client := s.Client()
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	if err := client.FlushAll(context.Background()).Err(); err != nil {
 		tb.Fatal(err)
 	}

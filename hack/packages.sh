@@ -12,6 +12,7 @@ packages=(
 	nftables conntrack iproute2              # kube-proxy and the pod network; looking at them in tests
 	mount util-linux procps kmod             # the kubelet mounts volumes; nsenter in tests
 	redis-server                             # for the task queue; never started as a service
+	postgresql                               # for the scenario of external datastores; never started as a service
 )
 
 fail() {

@@ -1,0 +1,61 @@
+package lab
+
+import (
+	"os"
+	"os/exec"
+	"os/user"
+	"runtime"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// Serve runs a program on the node, as the given user, until the test ends. Its output goes to a file beside the node's.
+func (n *Node) Serve(t *testing.T, account string, program ...string) {
+	t.Helper()
+	credential := credentialOf(t, account)
+	output, err := os.OpenFile(n.Data.Path()+"."+account+".out", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{
+		"--net=" + namespacePath(n.namespace), "--setuid=" + strconv.Itoa(int(credential.Uid)), "--setgid=" + strconv.Itoa(int(credential.Gid)), "--",
+	}, program...)
+	cmd := exec.Command("nsenter", args...)
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	started, ended := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		// The signal comes when the thread ends that started the process: it must wait with it.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		t.Fatalf("start %s: %v", program[0], err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGINT)
+		<-ended
+		_ = output.Close()
+	})
+}
+
+func credentialOf(t *testing.T, account string) syscall.Credential {
+	t.Helper()
+	found, err := user.Lookup(account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, uidErr := strconv.ParseUint(found.Uid, 10, 32)
+	gid, gidErr := strconv.ParseUint(found.Gid, 10, 32)
+	if uidErr != nil || gidErr != nil {
+		t.Fatalf("user %s has no numbers", account)
+	}
+	return syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}

@@ -77,13 +77,15 @@ func newWorld(t *testing.T) *world {
 	}
 	builder.WithRuntimeObjects(offers(t))
 	for object, fields := range map[client.Object]map[string]client.IndexerFunc{
-		&v1alpha1.Cluster{}:   {"spec.network": func(o client.Object) []string { return []string{o.(*v1alpha1.Cluster).Spec.Network} }},
-		&v1alpha1.Network{}:   {"spec.account": func(o client.Object) []string { return []string{o.(*v1alpha1.Network).Spec.Account} }},
-		&v1alpha1.Machine{}:   {"spec.cluster": func(o client.Object) []string { return []string{o.(*v1alpha1.Machine).Spec.Cluster} }},
-		&v1alpha1.NodeGroup{}: {"spec.cluster": func(o client.Object) []string { return []string{o.(*v1alpha1.NodeGroup).Spec.Cluster} }},
-		&v1alpha1.Task{}:      {"spec.resource.name": func(o client.Object) []string { return []string{o.(*v1alpha1.Task).Spec.Resource.Name} }},
-		&v1alpha1.Project{}:   {},
-		&v1alpha1.Account{}:   {},
+		&v1alpha1.Cluster{}:      {"spec.network": func(o client.Object) []string { return []string{o.(*v1alpha1.Cluster).Spec.Network} }},
+		&v1alpha1.Network{}:      {"spec.account": func(o client.Object) []string { return []string{o.(*v1alpha1.Network).Spec.Account} }},
+		&v1alpha1.Machine{}:      {"spec.cluster": func(o client.Object) []string { return []string{o.(*v1alpha1.Machine).Spec.Cluster} }},
+		&v1alpha1.NodeGroup{}:    {"spec.cluster": func(o client.Object) []string { return []string{o.(*v1alpha1.NodeGroup).Spec.Cluster} }},
+		&v1alpha1.Task{}:         {"spec.resource.name": func(o client.Object) []string { return []string{o.(*v1alpha1.Task).Spec.Resource.Name} }},
+		&v1alpha1.Organization{}: {},
+		&v1alpha1.User{}:         {},
+		&v1alpha1.Project{}:      {},
+		&v1alpha1.Account{}:      {},
 	} {
 		builder.WithIndex(object, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} })
 		for field, index := range fields {

@@ -24,15 +24,15 @@ func run(args ...string) (string, error) {
 	Choice(leaf, leaf.Flags(), &color, "color", "", "Red", "colour", "Red", "Green")
 	leaf.Flags().DurationVar(&wait, "wait", 0, "")
 	leaf.Flags().Int32Var(&count, "count", 0, "")
-	make := &cobra.Command{Use: "make [NAME]", Args: AtMostOne("NAME"), RunE: func(cmd *cobra.Command, args []string) error {
+	create := &cobra.Command{Use: "make [NAME]", Args: AtMostOne("NAME"), RunE: func(cmd *cobra.Command, args []string) error {
 		chosen, err := Name(cmd, name, args)
 		out.WriteString(chosen)
 		return err
 	}}
-	make.Flags().StringVar(&name, "name", "", "")
+	create.Flags().StringVar(&name, "name", "", "")
 	idle := &cobra.Command{Use: "idle", Args: None, RunE: func(*cobra.Command, []string) error { return nil }}
 	drop := &cobra.Command{Use: "drop NAME…", Args: AtLeastOne("NAME"), RunE: func(*cobra.Command, []string) error { return nil }}
-	root := Group("tool", "A tool", Group("thing", "Things", Alias(leaf, "colour"), make, idle, drop))
+	root := Group("tool", "A tool", Group("thing", "Things", Alias(leaf, "colour"), create, idle, drop))
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(FlagError)
 	root.SetArgs(args)

@@ -38,9 +38,9 @@ func TestReadRefuses(t *testing.T) {
 	for content, says := range map[string]string{
 		"spec: [": "did not find expected node content",
 		"{}":      "it has to be of apiVersion plasmacloud.io/v1alpha1 and kind Cluster",
-		strings.Replace(good, "Cluster", "Network", 1):   `not "plasmacloud.io/v1alpha1" and "Network"`,
-		strings.Replace(good, "version:", "versoin:", 1): `unknown field "spec.versoin"`,
-		strings.Repeat("#", maxSize+1):                   "larger than any manifest",
+		strings.Replace(good, "Cluster", "Network", 1):  `not "plasmacloud.io/v1alpha1" and "Network"`,
+		strings.Replace(good, "version:", "vrsion:", 1): `unknown field "spec.vrsion"`,
+		strings.Repeat("#", maxSize+1):                  "larger than any manifest",
 	} {
 		err := Read("-", strings.NewReader(content), kind, &v1alpha1.Cluster{})
 		if err == nil || !strings.Contains(err.Error(), says) || exit.Of(err) != exit.Usage {

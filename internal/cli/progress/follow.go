@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/url"
 	"slices"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"plasmacloud.io/plasmacloud/internal/cli/exit"
 )
 
 // Event is an object as it is now, or as it was last before it was deleted.
@@ -60,7 +64,8 @@ func Follow(ctx context.Context, api Lister, list client.ObjectList, handle func
 // passing tells an error that waiting may cure from one that it does not.
 func passing(err error) bool {
 	if _, answered := errors.AsType[*apierrors.StatusError](err); !answered {
-		return true
+		_, unreachable := errors.AsType[*url.Error](err)
+		return (unreachable || errors.Is(err, io.ErrUnexpectedEOF)) && exit.Of(err) != exit.LoggedOut
 	}
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err)

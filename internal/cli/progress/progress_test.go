@@ -3,6 +3,7 @@ package progress
 import (
 	"context"
 	"errors"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/cli/exit"
 )
 
 // screen is a terminal that understands what the live display writes.
@@ -158,19 +160,22 @@ func task(name string) v1alpha1.Task {
 	return v1alpha1.Task{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
 }
 
+// away is an API that cannot be reached.
+var away = &url.Error{Op: "Get", URL: "https://api.invalid", Err: errors.New("connection refused")}
+
 func TestFollowSurvivesLostWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, d, e := task("c"), task("d"), task("e")
 		expired := apierrors.NewResourceExpired("too old")
 		api := &scripted{
 			lists: []any{
-				errors.New("connection refused"), []string{"a", "b"}, apierrors.NewServiceUnavailable("starting"),
+				away, []string{"a", "b"}, apierrors.NewServiceUnavailable("starting"),
 				[]string{"b", "c"}, []string{"b"}, []string{"b"},
 			},
 			watches: []any{
 				[]watch.Event{{Type: watch.Added, Object: &c}, {Type: watch.Bookmark, Object: &c}, {Type: watch.Error, Object: &expired.ErrStatus}},
 				[]watch.Event{{Type: watch.Deleted, Object: &c}, {Type: watch.Added, Object: &d}},
-				errors.New("connection reset"),
+				away,
 				[]watch.Event{{Type: watch.Modified, Object: &e}, {Type: watch.Modified, Object: &d}},
 			},
 		}
@@ -194,13 +199,16 @@ func TestFollowSurvivesLostWatches(t *testing.T) {
 
 func TestFollowGivesUpWhereWaitingIsNoUse(t *testing.T) {
 	forbidden := apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("tasks").GroupResource(), "", errors.New("no"))
-	err := Follow(t.Context(), &scripted{lists: []any{forbidden}}, &v1alpha1.TaskList{}, func(Event) bool { return false })
-	if !apierrors.IsForbidden(err) {
-		t.Error(err)
+	ended := &url.Error{Op: "Get", URL: "https://api.invalid", Err: exit.With(exit.LoggedOut, "", errors.New("the session has ended"))}
+	for _, final := range []error{forbidden, ended, errors.New("no kind is registered")} {
+		err := Follow(t.Context(), &scripted{lists: []any{final}}, &v1alpha1.TaskList{}, func(Event) bool { return false })
+		if !errors.Is(err, final) {
+			t.Error(err)
+		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err = Follow(ctx, &scripted{lists: []any{errors.New("away")}}, &v1alpha1.TaskList{}, func(Event) bool { return false })
+	err := Follow(ctx, &scripted{lists: []any{away}}, &v1alpha1.TaskList{}, func(Event) bool { return false })
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}

@@ -65,16 +65,16 @@ func (k *Kind[T]) DeleteWith(s *session.Session, d *Deletion) *cobra.Command {
 
 // joined is the errors as one; the exit code is the first one's.
 func joined(failures []error) error {
-	var real []error
+	var failed []error
 	for _, err := range failures {
 		if err != nil {
-			real = append(real, err)
+			failed = append(failed, err)
 		}
 	}
-	if len(real) == 1 {
-		return real[0]
+	if len(failed) == 1 {
+		return failed[0]
 	}
-	return errors.Join(real...)
+	return errors.Join(failed...)
 }
 
 func (k *Kind[T]) remove(ctx context.Context, s *session.Session, name string, d *Deletion) error {

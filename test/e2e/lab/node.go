@@ -65,24 +65,30 @@ func (l *Lab) NodeOn(t *testing.T, segment int, name string) *Node {
 // LayToolbox puts the archive of the toolbox image where a node imports it from.
 func (n *Node) LayToolbox(t *testing.T) {
 	t.Helper()
-	if err := n.layToolbox(); err != nil {
+	image, err := n.lab.Release.Image(release.ImageToolbox, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.LayImages(t, "toolbox", image.Refs...)
+}
+
+// LayImages puts an archive of images of the release where a node imports it from.
+func (n *Node) LayImages(t *testing.T, name string, refs ...string) {
+	t.Helper()
+	if err := n.layImages(name, refs); err != nil {
 		t.Fatalf("lay image archive: %v", err)
 	}
 }
 
-func (n *Node) layToolbox() error {
-	image, err := n.lab.Release.Image(release.ImageToolbox, "")
-	if err != nil {
-		return err
-	}
+func (n *Node) layImages(name string, refs []string) error {
 	if err := os.MkdirAll(n.Data.Images(), 0o700); err != nil {
 		return err
 	}
-	archive, err := os.Create(filepath.Join(n.Data.Images(), "toolbox.tar"))
+	archive, err := os.Create(filepath.Join(n.Data.Images(), name+".tar"))
 	if err != nil {
 		return err
 	}
-	return errors.Join(n.lab.Release.Export(archive, release.Refs(image)...), archive.Close())
+	return errors.Join(n.lab.Release.Export(archive, refs...), archive.Close())
 }
 
 // TokenFile writes a token to a file, for --token-file.

@@ -2,7 +2,6 @@ package queuetest
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,11 +18,12 @@ func shutdown(t *testing.T, implementation Implementation) {
 	log := newLog(t)
 	busy := make(chan struct{}, len(items))
 	var interrupted sync.Map
+	var finishing atomic.Int32
 	stop := start(t, connect(), log.around(func(ctx context.Context, item task.Item) task.Result {
 		busy <- struct{}{}
 		<-ctx.Done()
 		pause(100 * time.Millisecond) // finishing takes its time
-		if strings.HasSuffix(item.Task.Name, "1") || strings.HasSuffix(item.Task.Name, "3") {
+		if finishing.Add(1)%2 == 0 {
 			interrupted.Store(item.Task.Name, true)
 			return task.Result{Retry: true, After: time.Millisecond}
 		}
@@ -38,13 +38,8 @@ func shutdown(t *testing.T, implementation Implementation) {
 		t.Fatalf("Run returned when %d of 4 handlers had", len(before))
 	}
 	start(t, connect(), log.around(done), task.Options{Concurrency: 4})
-	expected, again := len(items), 0
-	interrupted.Range(func(any, any) bool { again++; return true })
-	if again == 0 {
-		t.Fatal("no handler was interrupted")
-	}
 	seen := map[string]int{}
-	for _, call := range log.quiet(expected+again, implementation) {
+	for _, call := range log.quiet(len(items)+2, implementation) {
 		seen[call.item.Task.Name]++
 	}
 	for _, item := range items {

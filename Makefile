@@ -60,9 +60,10 @@ distro-add: ## Add a Kubernetes minor, or move one to another patch version: VER
 	$(DISTRO) add $(VERSION)
 
 .PHONY: build
-build: ## Build our own programs, k8shost and prismnet, into RELEASE/bin
-	@mkdir -p $(RELEASE)/bin
-	$(GOBUILD) -o $(RELEASE)/bin/ ./cmd/k8shost ./cmd/prismnet
+build: ## Build our own programs into RELEASE/bin, and cloudd's image
+	@mkdir -p $(RELEASE)/bin $(RELEASE)/images
+	$(GOBUILD) -o $(RELEASE)/bin/ ./cmd/k8shost ./cmd/prismnet ./cmd/cloud ./cmd/cloudd
+	@$(DISTRO) package --ref plasmacloud.io/cloudd:latest --file $(RELEASE)/images/cloudd.tar $(RELEASE)/bin/cloudd
 
 .PHONY: generate
 generate: ## Write what is generated: the API's deep copies and CRDs, the reference of k8shost's flags

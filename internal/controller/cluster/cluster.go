@@ -24,8 +24,6 @@ const TasksByResource = "spec.resource.uid"
 type Reconciler struct {
 	client.Client
 	Recorder events.EventRecorder
-	// ResolveVersion turns what a user wrote, or nothing, into a version of the catalogue.
-	ResolveVersion func(want string) (string, error)
 	// Concurrency is how many clusters are looked at at once.
 	Concurrency int
 }

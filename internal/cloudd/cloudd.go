@@ -1,0 +1,113 @@
+package cloudd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"plasmacloud.io/plasmacloud/api/v1alpha1"
+)
+
+// Daemon is one process.
+type Daemon struct {
+	config  *Config
+	log     *slog.Logger
+	manager manager.Manager
+	// Version of the platform, and the name of this process.
+	Version, Identity string
+}
+
+// Run runs the roles that the configuration names until ctx ends.
+func Run(ctx context.Context, config *Config, api *rest.Config, version, identity string, log *slog.Logger) error {
+	m, err := newManager(config, api, log)
+	if err != nil {
+		return err
+	}
+	d := &Daemon{config: config, log: log, manager: m, Version: version, Identity: identity}
+	for _, part := range []struct {
+		role  Role
+		setup func() error
+	}{
+		{RoleIAM, d.setupIAM},
+		{RoleAdmission, d.setupAdmission},
+		{RoleControllers, d.setupControllers},
+	} {
+		if config.has(part.role) {
+			if err := part.setup(); err != nil {
+				return fmt.Errorf("set up %s: %w", part.role, err)
+			}
+		}
+	}
+	if err := d.setupTasks(); err != nil {
+		return fmt.Errorf("set up tasks: %w", err)
+	}
+	log.Info("starting", "version", version, "roles", config.Roles, "queue", config.Queue)
+	return m.Start(ctx)
+}
+
+func newManager(config *Config, api *rest.Config, log *slog.Logger) (manager.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	// The API server has its own fair queueing; what a client holds back helps nobody.
+	api.QPS, api.Burst = -1, 0
+	m, err := ctrl.NewManager(api, ctrl.Options{
+		Scheme: scheme, Logger: logr.FromSlogHandler(log.Handler()),
+		LeaderElection: config.has(RoleControllers), LeaderElectionID: "cloudd", LeaderElectionNamespace: config.Namespace,
+		// A stopped leader lets the next one begin at once.
+		LeaderElectionReleaseOnCancel: true,
+		HealthProbeBindAddress:        config.HealthAddress,
+		Metrics: metricsserver.Options{
+			BindAddress: config.MetricsAddress, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization,
+		},
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
+			// Secrets and ConfigMaps of tenants are none of the daemon's business.
+			&corev1.Secret{}:    {Namespaces: map[string]cache.Config{config.Namespace: {}}},
+			&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{config.Namespace: {}}},
+		}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the management API: %w", err)
+	}
+	if err := errors.Join(m.AddHealthzCheck("alive", healthz.Ping), m.AddReadyzCheck("caches", cachesSynced(m))); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func cachesSynced(m manager.Manager) healthz.Checker {
+	return func(request *http.Request) error {
+		if !m.GetCache().WaitForCacheSync(request.Context()) {
+			return errors.New("the caches are not filled yet")
+		}
+		return nil
+	}
+}
+
+// always is a part that runs in every process, leader or not.
+type always func(ctx context.Context) error
+
+func (a always) Start(ctx context.Context) error { return a(ctx) }
+func (always) NeedLeaderElection() bool          { return false }
+
+// leading is a part that runs in the leader only.
+type leading func(ctx context.Context) error
+
+func (l leading) Start(ctx context.Context) error { return l(ctx) }
+func (leading) NeedLeaderElection() bool          { return true }

@@ -1,0 +1,116 @@
+// Package cloudd is the platform's daemon: controllers, task workers, identities and admission in one program, of which
+// each process runs the roles it is given. Here they are put together; what they do is in packages of their own.
+package cloudd
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"plasmacloud.io/plasmacloud/internal/task"
+)
+
+// Role is a part of the daemon.
+type Role string
+
+// The roles.
+const (
+	RoleControllers Role = "controllers"
+	RoleWorkers     Role = "workers"
+	RoleIAM         Role = "iam"
+	RoleAdmission   Role = "admission"
+)
+
+func roles() []string {
+	return []string{string(RoleControllers), string(RoleWorkers), string(RoleIAM), string(RoleAdmission)}
+}
+
+// Queues that tasks can wait in.
+const (
+	QueueMemory = "memory"
+	QueueRedis  = "redis"
+)
+
+// Config is what a process is told.
+type Config struct {
+	Roles     []string
+	Namespace string
+	LogLevel  string
+
+	Queue string
+	// RedisURL comes by environment: it may hold a password.
+	RedisURL    string
+	Workers     int
+	Shard       int
+	Shards      int
+	Concurrency int
+
+	IAMAddress       string
+	IAMIssuer        string
+	Scratch          string
+	IAMNames         []string
+	AdmissionAddress string
+	AdmissionNames   []string
+	HealthAddress    string
+	MetricsAddress   string
+}
+
+// AddFlags adds the flags.
+func (c *Config) AddFlags(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&c.Roles, "roles", roles(), "what this process does: "+strings.Join(roles(), ", "))
+	fs.StringVar(&c.Namespace, "namespace", "plasmacloud-system", "the platform's own `namespace`")
+	fs.StringVar(&c.LogLevel, "log-level", "info", "least `level` that is logged: debug, info, warn or error")
+	fs.StringVar(&c.Queue, "queue", QueueMemory, "where tasks wait: memory, or redis (its address in CLOUDD_REDIS_URL) where several processes share the work")
+	fs.IntVar(&c.Workers, "workers", 16, "`number` of tasks at once")
+	fs.IntVar(&c.Shard, "shard", 0, "which shard of the tasks this process takes, from 0")
+	fs.IntVar(&c.Shards, "shards", 1, "into how many shards the tasks are divided")
+	fs.IntVar(&c.Concurrency, "concurrency", 8, "`number` of clusters that are looked at at once")
+	fs.StringVar(&c.IAMAddress, "iam-bind-address", ":9443", "`address` that identities are served on")
+	fs.StringVar(&c.IAMIssuer, "iam-issuer", "https://iam.plasmacloud-system.svc", "`URL` that identities are served under; it is in every token")
+	fs.StringVar(&c.Scratch, "scratch-dir", "", "`directory` in memory where certificates are made; the system's for temporary files where it is empty")
+	fs.StringSliceVar(&c.IAMNames, "iam-names", nil, "further `names` that the identities' certificate is good for")
+	fs.StringVar(&c.AdmissionAddress, "admission-bind-address", ":9444", "`address` that admission is served on")
+	fs.StringSliceVar(&c.AdmissionNames, "admission-names", []string{"admission.plasmacloud-system.svc"}, "`names` that admission's certificate is good for")
+	fs.StringVar(&c.HealthAddress, "health-bind-address", ":8081", "`address` of /healthz and /readyz")
+	fs.StringVar(&c.MetricsAddress, "metrics-bind-address", ":8443", "`address` of /metrics, over TLS; 0 for none")
+}
+
+// Validate names all that is wrong at once.
+func (c *Config) Validate() error {
+	var problems []error
+	if len(c.Roles) == 0 {
+		problems = append(problems, errors.New("--roles: at least one is needed"))
+	}
+	for _, role := range c.Roles {
+		if !slices.Contains(roles(), role) {
+			problems = append(problems, fmt.Errorf("--roles: %q is none of %s", role, strings.Join(roles(), ", ")))
+		}
+	}
+	switch c.Queue {
+	case QueueMemory:
+		if c.has(RoleControllers) != c.has(RoleWorkers) {
+			problems = append(problems, errors.New("--queue memory: controllers and workers have to be in one process; use --queue redis to part them"))
+		}
+	case QueueRedis:
+		if _, err := url.Parse(c.RedisURL); err != nil || c.RedisURL == "" {
+			problems = append(problems, errors.New("--queue redis: CLOUDD_REDIS_URL has to hold its address, such as redis://user:password@host:6379/0"))
+		}
+	default:
+		problems = append(problems, fmt.Errorf("--queue: %q is neither memory nor redis", c.Queue))
+	}
+	if err := c.shard().Validate(); err != nil {
+		problems = append(problems, fmt.Errorf("--shard, --shards: %w", err))
+	}
+	if c.Workers < 1 || c.Concurrency < 1 {
+		problems = append(problems, errors.New("--workers, --concurrency: at least 1"))
+	}
+	return errors.Join(problems...)
+}
+
+func (c *Config) has(role Role) bool { return slices.Contains(c.Roles, string(role)) }
+
+func (c *Config) shard() task.Shard { return task.Shard{Index: c.Shard, Count: c.Shards} }

@@ -1,0 +1,91 @@
+package cloudd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"k8s.io/utils/clock"
+
+	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	taskcontroller "plasmacloud.io/plasmacloud/internal/controller/task"
+	"plasmacloud.io/plasmacloud/internal/provisioner"
+	"plasmacloud.io/plasmacloud/internal/provisioner/fake"
+	"plasmacloud.io/plasmacloud/internal/task"
+	"plasmacloud.io/plasmacloud/internal/task/memory"
+	"plasmacloud.io/plasmacloud/internal/task/record"
+	"plasmacloud.io/plasmacloud/internal/task/redis"
+)
+
+// fakeDuration is how long a step of a fake cluster takes.
+const fakeDuration = 200 * time.Millisecond
+
+// setupTasks gives the controllers a queue to put tasks into, and the workers one to take them from.
+func (d *Daemon) setupTasks() error {
+	if !d.config.has(RoleControllers) && !d.config.has(RoleWorkers) {
+		return nil
+	}
+	queue, err := d.queue()
+	if err != nil {
+		return err
+	}
+	if d.config.has(RoleControllers) {
+		controller := &taskcontroller.Reconciler{Client: d.manager.GetClient(), Queue: task.Adder{Queue: queue}, Now: time.Now}
+		if err := controller.SetupWithManager(d.manager); err != nil {
+			return err
+		}
+	}
+	if d.config.has(RoleWorkers) {
+		if err := d.setupWorkers(queue); err != nil {
+			return err
+		}
+	}
+	// Once everything else has stopped.
+	return d.manager.Add(always(func(ctx context.Context) error {
+		<-ctx.Done()
+		return queue.Close()
+	}))
+}
+
+func (d *Daemon) queue() (task.Queue, error) {
+	if d.config.Queue == QueueMemory {
+		return memory.New(clock.RealClock{}, d.log), nil
+	}
+	options, err := goredis.ParseURL(d.config.RedisURL)
+	if err != nil {
+		return nil, errors.New("CLOUDD_REDIS_URL is no address of a Redis; it looks like redis://user:password@host:6379/0")
+	}
+	return redis.New(redis.Config{
+		Address: options.Addr, Username: options.Username, Password: options.Password, DB: options.DB, TLS: options.TLSConfig,
+		Partitions: d.config.Shards,
+	}, d.log)
+}
+
+func (d *Daemon) setupWorkers(queue task.Queue) error {
+	worker, err := task.NewWorker(task.Config{
+		Record:   record.New(d.manager.GetClient(), d.manager.GetAPIReader(), clock.RealClock{}),
+		Planner:  provisioner.Set{v1alpha1.ClusterFake: fake.New(clock.RealClock{}, d.resolveVersion, fakeDuration)},
+		Identity: d.Identity, Version: d.Version, Clock: clock.RealClock{}, Log: d.log,
+	})
+	if err != nil {
+		return fmt.Errorf("make worker: %w", err)
+	}
+	run := func(ctx context.Context) error {
+		return queue.Run(ctx, worker.Handle, task.Options{Concurrency: d.config.Workers, Shard: d.config.shard()})
+	}
+	if d.config.Queue == QueueMemory {
+		return d.manager.Add(leading(run)) // the queue is where the controllers are
+	}
+	return d.manager.Add(always(run))
+}
+
+// resolveVersion turns what a user wrote into a version of the catalogue.
+func (d *Daemon) resolveVersion(want string) (string, error) {
+	offered, err := d.catalogue()
+	if err != nil {
+		return "", err
+	}
+	return offered.ResolveVersion(want)
+}

@@ -54,7 +54,9 @@ func words(answer metav1.Status) string {
 	if answer.Reason == metav1.StatusReasonInvalid && answer.Details != nil && len(answer.Details.Causes) > 0 {
 		var rules []string
 		for _, cause := range answer.Details.Causes {
-			rules = append(rules, rule(cause))
+			if !strings.HasPrefix(cause.Message, unchecked) {
+				rules = append(rules, rule(cause))
+			}
 		}
 		return strings.Join(rules, "\n  ")
 	}
@@ -64,7 +66,10 @@ func words(answer metav1.Status) string {
 	return webhook.ReplaceAllString(answer.Message, "")
 }
 
-var invalidValue = regexp.MustCompile(`^Invalid value: (?:"[^"]*"|object|null|\S+): `)
+// unchecked is what the API adds when it did not go on to look for more.
+const unchecked = "some validation rules were not checked"
+
+var invalidValue = regexp.MustCompile(`^Invalid value: (?:(?:"(?:[^"\\]|\\.)*"|object|array|null|true|false|-?[0-9.]+): )?`)
 
 // rule is a broken rule. The platform's own begin with the field already; those of the schema do not.
 func rule(cause metav1.StatusCause) string {

@@ -20,6 +20,9 @@ func TestErrorsHaveCodesAndHints(t *testing.T) {
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{
 			{Field: "spec.host", Message: `Invalid value: "a b": spec.host: this is no host name`},
 			{Field: "spec.type", Message: `Unsupported value: "X": supported values: "Hosted"`},
+			{Field: "spec.subnets", Message: "Invalid value: subnets overlap"},
+			{Field: "spec.workers", Message: "Invalid value: -1: it is too small"},
+			{Field: "<nil>", Message: "some validation rules were not checked because the object was invalid"},
 		}},
 	}}
 	denied := apierrors.NewForbidden(clusters, "dev", errors.New("x"))
@@ -37,7 +40,7 @@ func TestErrorsHaveCodesAndHints(t *testing.T) {
 		"login":       {apierrors.NewUnauthorized("bad token"), LoggedOut, "cloud: bad token\nhint: log in with `cloud login`\n"},
 		"permission":  {apierrors.NewForbidden(clusters, "dev", errors.New("no")), Refused, "hint: `cloud whoami`"},
 		"admission":   {fmt.Errorf("create: %w", denied), Refused, "cloud: create: 3 of 3 clusters are used\n"},
-		"rules":       {fmt.Errorf("create: %w", invalid), Refused, "cloud: create: spec.host: this is no host name\n  spec.type: Unsupported value: \"X\": supported values: \"Hosted\"\n"},
+		"rules":       {fmt.Errorf("create: %w", invalid), Refused, "cloud: create: spec.host: this is no host name\n  spec.type: Unsupported value: \"X\": supported values: \"Hosted\"\n  spec.subnets: subnets overlap\n  spec.workers: it is too small\n"},
 		"exists":      {apierrors.NewAlreadyExists(clusters, "dev"), Refused, "already exists"},
 		"conflict":    {apierrors.NewConflict(clusters, "dev", errors.New("x")), Failed, "hint: it was changed by somebody else"},
 		"busy":        {apierrors.NewServerTimeout(clusters, "get", 1), TimedOut, "hint: the management API is busy"},

@@ -74,6 +74,9 @@ func Clean(object client.Object, kind schema.GroupVersionKind) (*unstructured.Un
 	clean.SetGroupVersionKind(kind)
 	clean.SetManagedFields(nil)
 	prune(content)
+	if content["spec"] == nil {
+		content["spec"] = map[string]any{} // which the API insists on
+	}
 	return clean, nil
 }
 

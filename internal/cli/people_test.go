@@ -139,10 +139,14 @@ func TestMembersKnowTheirProjects(t *testing.T) {
 	w := newWorld(t)
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "plasmacloud.io", Resource: "projects"}, "", errors.New("no"))
 	w.refuse = func(verb string, object client.Object) error {
-		if _, ok := object.(*v1alpha1.Project); ok {
+		_, project := object.(*v1alpha1.Project)
+		if _, organization := object.(*v1alpha1.Organization); project || (organization && verb == "list") {
 			return forbidden
 		}
 		return nil
+	}
+	if have := w.run("org", "list", "-o", "name"); have.out != "acme\n" || have.code != 0 {
+		t.Errorf("%+v", have)
 	}
 	have := w.run("project", "list")
 	if want := "NAME  ORGANIZATION  NAMESPACE     STATUS  AGE\nshop  acme          project-shop  -       -\nweb   acme          project-web   -       -\n"; have.out != want || have.code != 0 {
@@ -158,8 +162,34 @@ func TestMembersKnowTheirProjects(t *testing.T) {
 		t.Errorf("%+v", have)
 	}
 	w.iam.Close()
-	if have := w.run("project", "list"); have.code != 4 {
-		t.Errorf("%+v", have)
+	for _, noun := range []string{"project", "org"} {
+		if have := w.run(noun, "list"); have.code != 4 {
+			t.Errorf("%+v", have)
+		}
+	}
+}
+
+func TestColoursAreForTerminals(t *testing.T) {
+	w := newWorld(t)
+	colored := func() (table, progress bool) {
+		have := w.run("k8s", "list")
+		shown := w.run("task", "watch", "dev-cluster-create-1")
+		return strings.Contains(have.out, "\x1b[32mRUNNING"), strings.Contains(shown.err, "\x1b[32m✓")
+	}
+	if table, progress := colored(); table || progress {
+		t.Error("there are colours without a terminal")
+	}
+	w.terminal.Out, w.terminal.Err = true, true
+	if table, progress := colored(); !table || !progress {
+		t.Error("there are no colours on a terminal")
+	}
+	w.env["NO_COLOR"] = "1"
+	if table, progress := colored(); table || progress {
+		t.Error("NO_COLOR is not heeded")
+	}
+	w.env["NO_COLOR"], w.env["TERM"] = "", "dumb"
+	if have := w.run("task", "watch", "dev-cluster-create-1"); strings.Contains(have.err, "\x1b") {
+		t.Errorf("%q", have.err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"plasmacloud.io/plasmacloud/internal/cli/account"
@@ -25,7 +26,6 @@ import (
 	"plasmacloud.io/plasmacloud/internal/cli/task"
 	"plasmacloud.io/plasmacloud/internal/cli/user"
 	"plasmacloud.io/plasmacloud/internal/cli/vpc"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (

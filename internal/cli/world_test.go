@@ -169,8 +169,13 @@ func (w *world) behave() interceptor.Funcs {
 			return api.Delete(ctx, object, opts...)
 		},
 		List: func(ctx context.Context, api client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			if _, projects := list.(*v1alpha1.ProjectList); projects {
+			switch list.(type) {
+			case *v1alpha1.ProjectList:
 				if err := refused("list", &v1alpha1.Project{}); err != nil {
+					return err
+				}
+			case *v1alpha1.OrganizationList:
+				if err := refused("list", &v1alpha1.Organization{}); err != nil {
 					return err
 				}
 			}

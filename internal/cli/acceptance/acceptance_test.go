@@ -40,6 +40,8 @@ type home struct {
 	api     client.WithWatch
 	// messages are standard error of the command that runs.
 	messages atomic.Pointer[safe]
+	input    string            // for the next command
+	env      map[string]string // besides HOME
 }
 
 func newHome(t *testing.T, project string) *home {
@@ -95,9 +97,15 @@ func (h *home) run(args ...string) (out, messages string, code int) {
 	stderr := &safe{}
 	h.messages.Store(stderr)
 	code = cli.Run(h.t.Context(), session.Parts{
-		In: strings.NewReader(""), Out: &stdout, Err: stderr, Now: time.Now, Connect: session.Connect, Executable: "cloud",
-		Env: func(name string) string { return map[string]string{"HOME": h.dir}[name] },
+		In: strings.NewReader(h.input), Out: &stdout, Err: stderr, Now: time.Now, Connect: session.Connect, Executable: "cloud",
+		Env: func(name string) string {
+			if name == "HOME" {
+				return h.dir
+			}
+			return h.env[name]
+		},
 	}, nil, args)
+	h.input = ""
 	return stdout.String(), stderr.String(), code
 }
 

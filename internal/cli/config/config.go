@@ -22,7 +22,7 @@ type Context struct {
 	CA string `json:"ca,omitempty"`
 	// IAM is the URL of the service that logs users in.
 	IAM string `json:"iam,omitempty"`
-	// Kubeconfig is a file with credentials to use instead of a login: an administrator's.
+	// Kubeconfig is a file with the server and with credentials to use there instead of a login: an administrator's.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	// Project that commands work in.
 	Project string `json:"project,omitempty"`
@@ -39,8 +39,8 @@ func (c *Context) Validate() error {
 		broken = append(broken, fmt.Errorf("name: %q is no name; use up to 63 letters, digits, '.', '_' and '-'", c.Name))
 	}
 	switch {
-	case c.Kubeconfig != "" && (c.Server != "" || c.CA != ""):
-		broken = append(broken, errors.New("kubeconfig: it says which server and which authority; give it, or those"))
+	case c.Kubeconfig != "" && c.Server != "":
+		broken = append(broken, errors.New("kubeconfig: it says which server; give it, or the server"))
 	case c.Kubeconfig == "" && c.Server == "":
 		broken = append(broken, errors.New("server: it is missing; it looks like https://cloud.example.com:6443"))
 	case c.Server != "":

@@ -88,13 +88,13 @@ func TestContextsAreKept(t *testing.T) {
 
 func TestBadContextsAreRefused(t *testing.T) {
 	for says, c := range map[string]Context{
-		"is no name":        {Name: "a b", Server: "https://x"},
-		"server: it is":     {Name: "a"},
-		"not https":         {Name: "a", Server: "http://x"},
-		"is no URL":         {Name: "a", Server: "https://user:secret@x"},
-		"iam: ":             {Name: "a", Server: "https://x", IAM: "x"},
-		"no certificate":    {Name: "a", Server: "https://x", CA: "hello"},
-		"give it, or those": {Name: "a", Server: "https://x", Kubeconfig: "/x"},
+		"is no name":             {Name: "a b", Server: "https://x"},
+		"server: it is":          {Name: "a"},
+		"not https":              {Name: "a", Server: "http://x"},
+		"is no URL":              {Name: "a", Server: "https://user:secret@x"},
+		"iam: ":                  {Name: "a", Server: "https://x", IAM: "x"},
+		"no certificate":         {Name: "a", Server: "https://x", CA: "hello"},
+		"give it, or the server": {Name: "a", Server: "https://x", Kubeconfig: "/x"},
 	} {
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%+v: %v, not %q", c, err, says)

@@ -87,6 +87,9 @@ func complete(place *config.Context, caFile string) error {
 	if place.Server != "" && place.IAM == "" {
 		return exit.Usagef("--iam is missing: without the identity service nobody can log in")
 	}
+	if place.Kubeconfig != "" && place.CA != "" && place.IAM == "" {
+		return exit.Usagef("--ca-file: the kubeconfig says which authority to trust; this is for --iam")
+	}
 	if err := place.Validate(); err != nil {
 		return exit.With(exit.Usage, "", fmt.Errorf("add context: %w", err))
 	}

@@ -39,5 +39,5 @@ func Kind() *resource.Kind[*v1alpha1.Organization] {
 func Command(s *session.Session) *cobra.Command {
 	kind := Kind()
 	return command.Alias(command.Group("org", "Organizations, which own projects and users",
-		create(s, kind), kind.List(s), kind.Get(s), kind.Delete(s)), "orgs", "organization", "organizations")
+		create(s, kind), list(s, kind), kind.Get(s), kind.Delete(s)), "orgs", "organization", "organizations")
 }

@@ -3,6 +3,7 @@ package platform
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,9 @@ func (f *fake) Up(_ context.Context, options UpOptions, progress Progress) (*Ins
 	progress.Step("install CRDs")
 	if f.err != nil {
 		return nil, f.err
+	}
+	if options.Kubeconfig != "" {
+		return &Installation{Context: config.Context{Name: "existing", Kubeconfig: options.Kubeconfig, Project: "default"}}, nil
 	}
 	return &Installation{
 		Context: config.Context{Name: "local", Server: "https://127.0.0.1:6443", IAM: "https://127.0.0.1:9443", Project: "default", User: "admin@plasmacloud.local"},
@@ -105,16 +109,22 @@ the current context is local, the project default
 		t.Fatal(err)
 	}
 	env["PLASMACLOUD_REDIS"] = "redis://:secret@redis:6379"
-	if _, messages, code := run(t, f, env, "", false, "up --kubeconfig admin.conf"); code != exit.OK || !strings.Contains(messages, "the project web") {
+	if _, messages, code := run(t, f, env, "", false, "up"); code != exit.OK || !strings.Contains(messages, "the project web") {
 		t.Errorf("%d %s", code, messages)
 	}
-	if f.up[1].Kubeconfig != "admin.conf" || f.up[1].Redis != env["PLASMACLOUD_REDIS"] {
+	if f.up[1].Redis != env["PLASMACLOUD_REDIS"] {
 		t.Errorf("%+v", f.up[1])
+	}
+	if _, _, code := run(t, f, env, "", false, "up --kubeconfig admin.conf"); code != exit.OK || f.up[2].Kubeconfig != "admin.conf" {
+		t.Errorf("%d %+v", code, f.up[2])
+	}
+	if file, err := store.Load(); err != nil || !filepath.IsAbs(file.Find("existing").Kubeconfig) {
+		t.Errorf("%+v %v", file, err)
 	}
 	if _, _, code := run(t, f, env, "", false, "up --context lab"); code != exit.OK {
 		t.Error(code)
 	}
-	if file, err := store.Load(); err != nil || file.CurrentContext != "lab" || len(file.Contexts) != 2 {
+	if file, err := store.Load(); err != nil || file.CurrentContext != "lab" || len(file.Contexts) != 3 {
 		t.Errorf("%+v %v", file, err)
 	}
 }

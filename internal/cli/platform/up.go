@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -83,6 +84,11 @@ func remember(ctx context.Context, s *session.Session, installed *Installation) 
 		return err
 	}
 	place := installed.Context
+	if place.Kubeconfig != "" { // it has to be found from elsewhere too
+		if place.Kubeconfig, err = filepath.Abs(place.Kubeconfig); err != nil {
+			return err
+		}
+	}
 	if name := s.ContextName(); name != "" {
 		place.Name = name
 	}

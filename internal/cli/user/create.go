@@ -75,12 +75,13 @@ func create(s *session.Session, kind *resource.Kind[*v1alpha1.User]) *cobra.Comm
 	return cmd
 }
 
-// firstPassword sets the password of a user whom the identity service may hear of a moment later only.
+// firstPassword sets the password of a user whom the identity service may hear of a moment later only. Until then it
+// refuses, in the way it refuses what is somebody else's.
 func firstPassword(ctx context.Context, s *session.Session, name, password string) error {
 	var err error
-	_ = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+	_ = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 5*time.Second, true, func(ctx context.Context) (bool, error) {
 		err = setPassword(ctx, s, wire.PasswordRequest{User: name, New: password})
-		return !apierrors.IsNotFound(err), nil
+		return !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err), nil
 	}) // the last attempt's error says more than that the time is up
 	return err
 }

@@ -162,8 +162,12 @@ func (s *Service) Login(ctx context.Context, request wire.LoginRequest, address 
 	return granted, nil
 }
 
-// try counts an attempt to log in, or says how long to wait.
+// try counts an attempt to log in, or says how long to wait. Who has to wait counts for nothing: neither does knocking
+// at one account lock an address out, nor the other way round.
 func (s *Service) try(account, address string) error {
+	if wait := max(s.Accounts.Wait(account), s.Addresses.Wait(address)); wait > 0 {
+		return throttled(wait)
+	}
 	if wait := s.Addresses.Try(address); wait > 0 {
 		return throttled(wait)
 	}

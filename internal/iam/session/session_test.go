@@ -163,7 +163,9 @@ func TestGuessingUsersFromOneAddressTakesLonger(t *testing.T) {
 		}
 		assertFailure(t, login(fmt.Sprintf("user%d@example.com", i), "192.0.2.1"), http.StatusUnauthorized)
 	}
-	assertFailure(t, login("ann@example.com", "192.0.2.1"), http.StatusTooManyRequests)
+	for range 10 { // which does not lock the account
+		assertFailure(t, login("ann@example.com", "192.0.2.1"), http.StatusTooManyRequests)
+	}
 	if err := login("ann@example.com", "192.0.2.2"); err != nil {
 		t.Errorf("another address has to wait: %v", err)
 	}

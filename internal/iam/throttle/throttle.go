@@ -51,16 +51,23 @@ func (t *Throttle) Try(key string) time.Duration {
 	defer t.mu.Unlock()
 	now := t.clock.Now()
 	a := t.get(key)
-	if now.Sub(a.last) > t.policy.Forget && now.After(a.until) {
-		*a = attempts{}
-	}
 	if wait := a.until.Sub(now); wait > 0 {
 		return wait
+	}
+	if now.Sub(a.last) > t.policy.Forget {
+		*a = attempts{}
 	}
 	a.count++
 	a.last = now
 	a.until = now.Add(t.policy.wait(a.count))
 	return 0
+}
+
+// Wait is how long to wait before the next attempt. It counts nothing.
+func (t *Throttle) Wait(key string) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return max(0, t.get(key).until.Sub(t.clock.Now()))
 }
 
 // Forgive takes back one attempt: it was not a guess.

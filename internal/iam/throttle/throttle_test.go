@@ -28,12 +28,12 @@ func TestWaitsGrowWithFailures(t *testing.T) {
 		if want == 0 {
 			continue
 		}
-		if wait := throttle.Try("a"); wait != want {
+		if peek, wait := throttle.Wait("a"), throttle.Try("a"); wait != want || peek != want {
 			t.Errorf("after attempt %d the wait is %s, want %s", i, wait, want)
 		}
 		clk.SetTime(clk.Now().Add(want))
 	}
-	if throttle.Try("b") != 0 {
+	if throttle.Wait("b") != 0 || throttle.Try("b") != 0 {
 		t.Error("another key waits too")
 	}
 }

@@ -27,8 +27,14 @@ import (
 
 var server *testapi.Server
 
+// asProgram makes the test binary the command line, for kubectl to run.
+const asProgram = "ACCEPTANCE_CLOUD"
+
 func TestMain(m *testing.M) {
 	cli.Silence()
+	if os.Getenv(asProgram) != "" {
+		os.Exit(cli.Run(context.Background(), session.FromProcess(), nil, os.Args[1:]))
+	}
 	os.Exit(testapi.Main(m, &server))
 }
 
@@ -75,6 +81,15 @@ func newHome(t *testing.T, project string) *home {
 	return h
 }
 
+// program is the path of the test binary.
+func program() string {
+	path, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return path
+}
+
 type safe struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -97,7 +112,7 @@ func (h *home) run(args ...string) (out, messages string, code int) {
 	stderr := &safe{}
 	h.messages.Store(stderr)
 	code = cli.Run(h.t.Context(), session.Parts{
-		In: strings.NewReader(h.input), Out: &stdout, Err: stderr, Now: time.Now, Connect: session.Connect, Executable: "cloud",
+		In: strings.NewReader(h.input), Out: &stdout, Err: stderr, Now: time.Now, Connect: session.Connect, Executable: program(),
 		Env: func(name string) string {
 			if name == "HOME" {
 				return h.dir

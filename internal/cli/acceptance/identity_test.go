@@ -1,10 +1,12 @@
 package acceptance
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,6 +29,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/iam/store"
 	"plasmacloud.io/plasmacloud/internal/iam/webhook"
 	"plasmacloud.io/plasmacloud/internal/k8shost/pki"
+	"plasmacloud.io/plasmacloud/internal/release"
 	"plasmacloud.io/plasmacloud/internal/testapi"
 )
 
@@ -222,6 +225,7 @@ func TestPeopleAndPrograms(t *testing.T) {
 		}
 	}
 
+	ada.kubectl()
 	program := in.tokens(ada)
 	ada.input = "a good password\nanother good password\n"
 	ada.ok("user", "passwd", "--password-stdin")
@@ -236,6 +240,31 @@ func TestPeopleAndPrograms(t *testing.T) {
 	ada.ok("logout")
 	if _, _, code := ada.run("k8s", "list"); code != 6 {
 		t.Errorf("after logout: exit code %d", code)
+	}
+}
+
+// kubectl works with the same login: it runs the command line for the token.
+func (h *home) kubectl() {
+	h.t.Helper()
+	dir, err := release.Locate(cmp.Or(os.Getenv(release.EnvDir), "../../../_output/release"))
+	must(h.t, err)
+	catalogue, err := release.Open(dir)
+	must(h.t, err)
+	kube, err := catalogue.Kube(catalogue.Versions()[0])
+	must(h.t, err)
+	h.ok("kubeconfig", "--management", "--merge")
+	get := func(args ...string) (string, error) {
+		cmd := exec.CommandContext(h.t.Context(), kube, args...)
+		cmd.Args[0] = "kubectl"
+		cmd.Env = []string{"HOME=" + h.dir, asProgram + "=yes", "PATH=" + os.Getenv("PATH")}
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := get("get", "clusters", "-o", "name"); err != nil || out != "cluster.plasmacloud.io/dev\n" {
+		h.t.Errorf("kubectl: %s (%v)", out, err)
+	}
+	if out, err := get("get", "clusters", "-n", "project-shop"); err == nil || !strings.Contains(out, "cannot list resource") {
+		h.t.Errorf("kubectl reads another project: %s", out)
 	}
 }
 

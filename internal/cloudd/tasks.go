@@ -38,11 +38,8 @@ func (d *Daemon) setupTasks() error {
 		}
 	}
 	if d.config.has(RoleWorkers) {
-		if err := d.setupWorkers(queue); err != nil {
-			return err
-		}
+		return d.setupWorkers(queue)
 	}
-	// Once everything else has stopped.
 	return d.manager.Add(always(func(ctx context.Context) error {
 		<-ctx.Done()
 		return queue.Close()
@@ -73,7 +70,8 @@ func (d *Daemon) setupWorkers(queue task.Queue) error {
 		return fmt.Errorf("make worker: %w", err)
 	}
 	run := func(ctx context.Context) error {
-		return queue.Run(ctx, worker.Handle, task.Options{Concurrency: d.config.Workers, Shard: d.config.shard()})
+		err := queue.Run(ctx, worker.Handle, task.Options{Concurrency: d.config.Workers, Shard: d.config.shard()})
+		return errors.Join(err, queue.Close()) // what is under way has ended by then
 	}
 	if d.config.Queue == QueueMemory {
 		return d.manager.Add(leading(run)) // the queue is where the controllers are

@@ -169,6 +169,8 @@ func (w *Worker) verdict(t *v1alpha1.Task, object Object) (ending, bool) {
 	case !deletes && object.GetGeneration() > t.Spec.Generation:
 		return ending{v1alpha1.TaskSuperseded, fmt.Sprintf("%s is asked to be at generation %d, not %d any more",
 			resource, object.GetGeneration(), t.Spec.Generation)}, true
+	case !deletes && t.Annotations[v1alpha1.AnnotationCancel] != "":
+		return ending{v1alpha1.TaskCancelled, "somebody cancelled it"}, true
 	case w.overdue(t):
 		return ending{v1alpha1.TaskFailed, overdueMessage(t, t.Status.Error)}, true
 	default:

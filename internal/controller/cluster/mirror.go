@@ -7,15 +7,7 @@ import (
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/controller/status"
-)
-
-// Outputs of tasks that become part of a cluster's status.
-const (
-	OutputEndpoint   = "endpoint"
-	OutputVersion    = "version"
-	OutputNodes      = "nodes"
-	OutputReadyNodes = "readyNodes"
-	OutputKubeconfig = "kubeconfigSecret"
+	"plasmacloud.io/plasmacloud/internal/provisioner"
 )
 
 // mirror tells in the cluster's status how its tasks fare.
@@ -44,19 +36,19 @@ func (r *Reconciler) mirror(s *scope) {
 // adopt takes over what a task has brought about.
 func adopt(c *v1alpha1.Cluster, task *v1alpha1.Task) {
 	outputs := task.Status.Outputs
-	if value, ok := outputs[OutputEndpoint]; ok {
+	if value, ok := outputs[provisioner.OutputEndpoint]; ok {
 		c.Status.Endpoint = value
 	}
-	if value, ok := outputs[OutputVersion]; ok {
+	if value, ok := outputs[provisioner.OutputVersion]; ok {
 		c.Status.Version = value
 	}
-	if value, ok := outputs[OutputKubeconfig]; ok {
+	if value, ok := outputs[provisioner.OutputKubeconfig]; ok {
 		c.Status.KubeconfigSecret = value
 	}
-	if n, err := strconv.ParseInt(outputs[OutputNodes], 10, 32); err == nil {
+	if n, err := strconv.ParseInt(outputs[provisioner.OutputNodes], 10, 32); err == nil {
 		c.Status.Nodes.Total = int32(n)
 	}
-	if n, err := strconv.ParseInt(outputs[OutputReadyNodes], 10, 32); err == nil {
+	if n, err := strconv.ParseInt(outputs[provisioner.OutputReadyNodes], 10, 32); err == nil {
 		c.Status.Nodes.Ready = int32(n)
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 const (
 	// readdInterval is how often an unfinished task is put into the queue again, in case the queue lost it.
-	readdInterval = time.Minute
+	readdInterval = 20 * time.Second
 	// retention is how long a finished task can be looked at.
 	retention = 7 * 24 * time.Hour
 )

@@ -66,7 +66,7 @@ func preflight(facts *host.Facts, log *slog.Logger) error {
 		case host.Missing:
 			missing = append(missing, fmt.Sprintf("%s: %s: %s", finding.Name, finding.What, finding.Remedy))
 		case host.Warning:
-			log.Warn(finding.Name+": "+finding.What, "remedy", finding.Remedy)
+			log.Warn("the host could serve better", "what", finding.Name, "found", finding.What, "remedy", finding.Remedy)
 		}
 	}
 	if len(missing) > 0 {

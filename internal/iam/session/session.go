@@ -108,7 +108,7 @@ func (s *Service) note(ctx context.Context, what string, user string, do func(co
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 		defer cancel()
 		if err := do(ctx); err != nil {
-			s.Logger.WarnContext(ctx, what, "user", user, "error", err)
+			s.Logger.WarnContext(ctx, "cannot write down what happened", "what", what, "user", user, "error", err)
 		}
 	})
 }

@@ -113,7 +113,7 @@ func knownControllers(root string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read cgroup controllers: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	var names []string
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {

@@ -94,7 +94,7 @@ func (h *Hierarchy) ensure(levels []string, handDown bool) error {
 		}
 		parent := dir
 		dir = filepath.Join(dir, level)
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := os.Mkdir(dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 		if !h.Unified && slices.Contains(h.Controllers, "cpuset") {
@@ -124,7 +124,7 @@ func inheritCpuset(parent, child string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(child, file), inherited, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(child, file), inherited, 0o600); err != nil {
 			return err
 		}
 	}
@@ -164,7 +164,7 @@ func enableControllers(dir string) error {
 // it works, so that it goes over the list until it finds none.
 func evacuate(dir string) error {
 	leaf := filepath.Join(dir, evacuated)
-	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(leaf, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	const rounds = 10

@@ -83,7 +83,7 @@ func listening(table string, port int) string {
 	if err != nil {
 		return ""
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	want := strings.ToUpper(hex.EncodeToString([]byte{byte(port >> 8), byte(port)}))
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {

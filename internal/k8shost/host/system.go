@@ -143,7 +143,7 @@ func readMountinfo(root string) ([]*mountinfo.Info, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read mounts: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	mounts, err := mountinfo.GetMountsFromReader(file, nil)
 	if err != nil {
 		return nil, fmt.Errorf("parse mounts: %w", err)
@@ -199,7 +199,7 @@ func readSwap(path string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read swap areas: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	var areas []string
 	lines := bufio.NewScanner(file)
 	for header := true; lines.Scan(); header = false {

@@ -110,7 +110,7 @@ func tryCgroup(c Cgroup) error {
 	name := fmt.Sprintf("k8shost-trial-%d", os.Getpid())
 	for _, h := range c.Hierarchies {
 		dir := filepath.Join(h.Mount, name)
-		if err := os.Mkdir(dir, 0o755); err != nil {
+		if err := os.Mkdir(dir, 0o750); err != nil {
 			return err
 		}
 		if err := unix.Rmdir(dir); err != nil {

@@ -163,7 +163,7 @@ func readable(path string) error {
 	if err != nil {
 		return fmt.Errorf("%w: name a file that can be read", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	switch {
 	case err != nil:

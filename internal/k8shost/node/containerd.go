@@ -68,7 +68,7 @@ func (n *Node) prepareContainerd(configFile string) error {
 		RegistryConfiguration: filepath.Join(n.Dir.Agent(), "registries"),
 	}
 	for _, dir := range []string{settings.Root, settings.State} {
-		if err := os.MkdirAll(dir, 0o711); err != nil {
+		if err := os.MkdirAll(dir, 0o711); err != nil { //nolint:gosec // containers with users of their own pass through it
 			return fmt.Errorf("make containerd's directory: %w", err)
 		}
 	}
@@ -85,7 +85,7 @@ func (n *Node) prepareContainerd(configFile string) error {
 
 // linkCNIPlugins puts the plugins a runtime calls where it looks for them.
 func (n *Node) linkCNIPlugins() error {
-	if err := os.MkdirAll(n.Dir.CNIBin(), 0o755); err != nil {
+	if err := os.MkdirAll(n.Dir.CNIBin(), 0o750); err != nil {
 		return err
 	}
 	for _, plugin := range []string{"loopback", "prismnet"} {

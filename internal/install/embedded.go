@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"plasmacloud.io/plasmacloud/internal/k8shost/datadir"
 	"plasmacloud.io/plasmacloud/internal/release"
 )
 
@@ -19,10 +20,32 @@ func (in *installation) startEmbedded(ctx context.Context) error {
 	if err := os.MkdirAll(images, 0o700); err != nil {
 		return err
 	}
-	if err := copyChanged(filepath.Join(in.release.Dir(), release.ImagesDir, imageArchive), filepath.Join(images, imageArchive)); err != nil {
+	archive := filepath.Join(images, imageArchive)
+	changed, err := copyChanged(filepath.Join(in.release.Dir(), release.ImagesDir, imageArchive), archive)
+	if err != nil {
 		return fmt.Errorf("bring along the daemon's image: %w", err)
 	}
-	return in.k8shost(ctx, "up", "--data-dir", in.target.DataDir)
+	dir := datadir.New(in.target.DataDir)
+	_, running := dir.Launcher()
+	if err := in.k8shost(ctx, "up", "--data-dir", in.target.DataDir); err != nil {
+		return err
+	}
+	if running && changed {
+		return in.importImage(ctx, dir, archive) // a server imports what is there when it starts, and this one had started
+	}
+	return nil
+}
+
+func (in *installation) importImage(ctx context.Context, dir datadir.Dir, archive string) error {
+	ctr, err := in.release.Binary("ctr")
+	if err != nil {
+		return err
+	}
+	output, err := exec.CommandContext(ctx, ctr, "--address", dir.ContainerdSocket(), "--namespace", "k8s.io", "images", "import", "--local", archive).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("import the daemon's image: %w: %s", err, output)
+	}
+	return nil
 }
 
 func (in *installation) stopEmbedded(ctx context.Context, purge bool) error {
@@ -62,33 +85,34 @@ func (in *installation) k8shost(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// copyChanged copies a file unless the copy is as new and as long: what was copied once need not be imported again.
-func copyChanged(from, to string) (err error) {
+// copyChanged copies a file unless the copy is as new and as long, and tells whether it did: what was copied once need
+// not be imported again.
+func copyChanged(from, to string) (changed bool, err error) {
 	source, err := os.Open(from)
 	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%w: build it with `make build`", err)
+		return false, fmt.Errorf("%w: build it with `make build`", err)
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() { _ = source.Close() }()
 	have, err := source.Stat()
 	if err != nil {
-		return err
+		return false, err
 	}
 	if copied, err := os.Stat(to); err == nil && copied.Size() == have.Size() && copied.ModTime().Equal(have.ModTime()) {
-		return nil
+		return false, nil
 	}
 	part, err := os.CreateTemp(filepath.Dir(to), ".copy-")
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() { _ = os.Remove(part.Name()) }()
 	if _, err := io.Copy(part, source); err != nil {
-		return errors.Join(err, part.Close())
+		return false, errors.Join(err, part.Close())
 	}
 	if err := errors.Join(part.Close(), os.Chtimes(part.Name(), have.ModTime(), have.ModTime())); err != nil {
-		return err
+		return false, err
 	}
-	return os.Rename(part.Name(), to)
+	return true, os.Rename(part.Name(), to)
 }

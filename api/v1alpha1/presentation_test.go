@@ -105,7 +105,7 @@ var columns = map[string]struct {
 	plural, status string
 	want           []string // header=cell, without the name and age
 }{
-	"Organization": {"organizations", "projects: 2", []string{"Name=ACME", "Projects=2"}},
+	"Organization": {"organizations", "projects: 2", []string{"Title=ACME", "Projects=2"}},
 	"Project":      {"projects", "namespace: project-shop, phase: RUNNING", []string{"Organization=acme", "Namespace=project-shop", "Status=RUNNING"}},
 	"User":         {"users", "", []string{"Kind=Person", "Email=ada@example.com", "Organization=acme", "Disabled=true"}},
 	"AccessToken":  {"accesstokens", "", []string{"User=ada", "Description=continuous integration", "Expires=", "Revoked=true"}},

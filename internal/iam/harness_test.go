@@ -370,10 +370,7 @@ func (c *cloud) login(t *testing.T, r *replica, user string) wire.Session {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	err := r.directory.Await(ctx, func(v *directory.View) bool { u := v.ByName(user); return u != nil && u.PasswordHash != "" })
-	if err != nil {
-		t.Fatalf("%s is not known: %v", user, err)
-	}
+	r.knows(t, user, func(u *directory.User) bool { return u.PasswordHash != "" })
 	var session wire.Session
 	request := wire.LoginRequest{Email: user + "@example.com", Password: goodPassword}
 	code, err := call(ctx, c.client(t, nil), http.MethodPost, r.url+wire.PathLogin, "", request, &session)
@@ -381,6 +378,17 @@ func (c *cloud) login(t *testing.T, r *replica, user string) wire.Session {
 		t.Fatalf("the login of %s is answered with %d %v", user, code, err)
 	}
 	return session
+}
+
+// knows waits until the replica has heard of a user: it learns of new ones by watch.
+func (r *replica) knows(t *testing.T, user string, want func(*directory.User) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	err := r.directory.Await(ctx, func(v *directory.View) bool { u := v.ByName(user); return u != nil && want(u) })
+	if err != nil {
+		t.Fatalf("%s is not known: %v", user, err)
+	}
 }
 
 // judge asks a replica about a token, as an API server does.

@@ -35,6 +35,7 @@ func testInterface(t *testing.T, c *cloud) {
 	made := c.user(t, "dan", "daily", nil, "work=admin")
 	c.user(t, "bot", "daily", robot, "work=member")
 	session := c.login(t, c.service, "dan")
+	c.service.knows(t, "bot", func(*directory.User) bool { return true })
 
 	var who wire.Identity
 	c.expect(t, http.StatusOK, http.MethodGet, wire.PathWhoami, session.AccessToken, nil, &who)

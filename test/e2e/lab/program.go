@@ -4,8 +4,10 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
+	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -58,4 +60,23 @@ func credentialOf(t *testing.T, account string) syscall.Credential {
 		t.Fatalf("user %s has no numbers", account)
 	}
 	return syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+// Cloud runs the command line of the platform on the node, with a configuration of the node's own, and returns what it
+// prints. It fails the test where the command fails.
+func (n *Node) Cloud(t testing.TB, args ...string) string {
+	t.Helper()
+	output, err := n.TryCloud(args...)
+	if err != nil {
+		t.Fatalf("cloud %s: %v\n%s", strings.Join(args, " "), err, output)
+	}
+	return output
+}
+
+// TryCloud is Cloud for commands that may fail.
+func (n *Node) TryCloud(args ...string) (string, error) {
+	binary := filepath.Join(n.lab.Release.Dir(), "bin", "cloud")
+	cmd := exec.Command("nsenter", append([]string{"--net=" + namespacePath(n.namespace), "--", binary}, args...)...)
+	cmd.Env = append(n.lab.environment(), "PLASMACLOUD_CONFIG="+n.Data.Path()+".cloud.yaml", "NO_COLOR=1")
+	return finish(cmd, startPatience, "")
 }

@@ -70,7 +70,7 @@ type Config struct {
 	Scratch string
 
 	Registry prometheus.Registerer
-	Clock    clock.Clock
+	Clock    clock.WithTicker
 	Logger   *slog.Logger
 }
 
@@ -119,7 +119,7 @@ func New(config Config) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	feed, err := directory.NewFeed(identities, client, config.Namespace)
+	feed, err := directory.NewFeed(identities, client, config.Namespace, config.Clock)
 	if err != nil {
 		return nil, err
 	}

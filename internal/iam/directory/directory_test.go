@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -209,6 +210,36 @@ func TestDirectoryFollowsItsSource(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+func TestWhatMatters(t *testing.T) {
+	user := func(change func(*v1alpha1.User)) *v1alpha1.User {
+		u := person("ann", "a", "ann@example.com")
+		u.Generation = 1
+		change(u)
+		return u
+	}
+	stamp := metav1.NewTime(start)
+	before := user(func(*v1alpha1.User) {})
+	for name, c := range map[string]struct {
+		after any
+		want  bool
+	}{
+		"nothing":    {user(func(*v1alpha1.User) {}), false},
+		"login":      {user(func(u *v1alpha1.User) { u.Status.LastLogin = &stamp }), false},
+		"condition":  {user(func(u *v1alpha1.User) { u.Status.Conditions = []metav1.Condition{{}} }), false},
+		"spec":       {user(func(u *v1alpha1.User) { u.Generation = 2 }), true},
+		"another":    {user(func(u *v1alpha1.User) { u.UID = "x" }), true},
+		"deletion":   {user(func(u *v1alpha1.User) { u.DeletionTimestamp = &stamp }), true},
+		"tokens end": {user(func(u *v1alpha1.User) { u.Status.TokensValidAfter = &stamp }), true},
+		"logout":     {user(func(u *v1alpha1.User) { u.Status.RevokedSessions = []v1alpha1.RevokedSession{{ID: "x"}} }), true},
+		"a secret":   {&corev1.Secret{}, true},
+		"a tomb":     {"x", true},
+	} {
+		if got := matters(before, c.after); got != c.want {
+			t.Errorf("%s matters: %v", name, got)
+		}
 	}
 }
 

@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -14,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/iam/store"
@@ -23,13 +27,18 @@ import (
 type Feed struct {
 	users, tokens, organizations, projects, passwords cache.SharedIndexInformer
 	changed                                           chan struct{}
+	stale                                             atomic.Bool // something changed that is in no hurry
+	clock                                             clock.WithTicker
 }
+
+// leisure is how long a change that lets nobody in or out may go unnoticed.
+const leisure = time.Minute
 
 var _ Source = (*Feed)(nil)
 
 // NewFeed watches our kinds by identities, a client of plasmacloud.io, and the passwords among the Secrets of the
 // platform's own namespace.
-func NewFeed(identities rest.Interface, client kubernetes.Interface, namespace string) (*Feed, error) {
+func NewFeed(identities rest.Interface, client kubernetes.Interface, namespace string, clk clock.WithTicker) (*Feed, error) {
 	ours := func(resource string, object runtime.Object) cache.SharedIndexInformer {
 		watch := cache.NewListWatchFromClient(identities, resource, metav1.NamespaceAll, fields.Everything())
 		return cache.NewSharedIndexInformer(watch, object, 0, cache.Indexers{})
@@ -43,12 +52,18 @@ func NewFeed(identities rest.Interface, client kubernetes.Interface, namespace s
 			options.LabelSelector = store.LabelKind + "=" + store.KindPassword
 		}),
 		changed: make(chan struct{}, 1),
+		clock:   clk,
 	}
 	tell := func(any) { f.tell() }
+	update := func(before, after any) {
+		if matters(before, after) {
+			f.tell()
+		} else {
+			f.stale.Store(true)
+		}
+	}
 	for _, informer := range f.informers() {
-		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: tell, UpdateFunc: func(_, _ any) { f.tell() }, DeleteFunc: tell,
-		})
+		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: tell, UpdateFunc: update, DeleteFunc: tell})
 		if err != nil {
 			return nil, fmt.Errorf("watch identities: %w", err)
 		}
@@ -57,6 +72,23 @@ func NewFeed(identities rest.Interface, client kubernetes.Interface, namespace s
 		}
 	}
 	return f, nil
+}
+
+// matters says whether a change lets somebody in or out. Most do not: what is used, and when somebody logged in, changes
+// all the time.
+func matters(before, after any) bool {
+	a, errA := meta.Accessor(before)
+	b, errB := meta.Accessor(after)
+	if errA != nil || errB != nil || b.GetGeneration() == 0 { // Secrets have none
+		return true
+	}
+	if a.GetUID() != b.GetUID() || a.GetGeneration() != b.GetGeneration() || a.GetDeletionTimestamp().IsZero() != b.GetDeletionTimestamp().IsZero() {
+		return true
+	}
+	old, isUser := before.(*v1alpha1.User)
+	now, _ := after.(*v1alpha1.User)
+	return isUser && (!old.Status.TokensValidAfter.Equal(now.Status.TokensValidAfter) ||
+		!equality.Semantic.DeepEqual(old.Status.RevokedSessions, now.Status.RevokedSessions))
 }
 
 // slim drops who wrote which field: nobody asks here, and it is half of an object.
@@ -92,9 +124,26 @@ func (f *Feed) Run(ctx context.Context) error {
 		if cache.WaitForCacheSync(ctx.Done(), f.synced) {
 			f.tell()
 		}
+		f.tellOfTheRest(ctx)
 	})
 	group.Wait()
 	return nil
+}
+
+// tellOfTheRest tells, once in a while, of changes that are in no hurry.
+func (f *Feed) tellOfTheRest(ctx context.Context) {
+	ticker := f.clock.NewTicker(leisure)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+			if f.stale.Swap(false) {
+				f.tell()
+			}
+		}
+	}
 }
 
 func (f *Feed) synced() bool {

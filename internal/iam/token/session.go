@@ -2,6 +2,7 @@ package token
 
 import (
 	"crypto/ecdsa"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/google/uuid"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/lru"
 )
 
 const (
@@ -24,6 +26,9 @@ const (
 
 	// maxLength bounds the tokens that are looked at.
 	maxLength = 64 << 10
+
+	// maxSigned is how many tokens are remembered; about a kilobyte each.
+	maxSigned = 8192
 
 	// skew is how far the clock of the replica that issued a token may be ahead.
 	skew = time.Minute
@@ -59,11 +64,20 @@ type Issuer struct {
 	url   string
 	keys  Keys
 	clock clock.PassiveClock
+	// signed are tokens whose signature was found good, by their SHA-256. API servers ask about the same ones over and
+	// over, and verifying a signature is most of the work. Whether key and token are still good is asked each time.
+	signed *lru.Cache
+}
+
+// signature is a token whose signature is good.
+type signature struct {
+	key    string
+	claims *Claims // nobody changes them
 }
 
 // NewIssuer returns an Issuer that names itself by its URL, where its discovery document is found.
 func NewIssuer(url string, keys Keys, clk clock.PassiveClock) *Issuer {
-	return &Issuer{url: url, keys: keys, clock: clk}
+	return &Issuer{url: url, keys: keys, clock: clk, signed: lru.New(maxSigned)}
 }
 
 // URL is the issuer's name.
@@ -143,16 +157,8 @@ func (i *Issuer) verify(raw string) (*Claims, error) {
 	if len(raw) > maxLength {
 		return nil, ErrInvalid
 	}
-	parsed, err := jwt.ParseSigned(raw, []jose.SignatureAlgorithm{jose.ES256})
-	if err != nil || len(parsed.Headers) != 1 {
-		return nil, ErrInvalid
-	}
-	public, ok := i.keys.Verifying(parsed.Headers[0].KeyID)
+	claims, ok := i.open(raw)
 	if !ok {
-		return nil, ErrInvalid
-	}
-	claims := &Claims{}
-	if err := parsed.Claims(public, claims); err != nil {
 		return nil, ErrInvalid
 	}
 	now := i.clock.Now()
@@ -165,4 +171,29 @@ func (i *Issuer) verify(raw string) (*Claims, error) {
 		return claims, nil
 	}
 	return nil, ErrInvalid
+}
+
+// open returns what a token says if one of our keys signed it that counts.
+func (i *Issuer) open(raw string) (*Claims, bool) {
+	sum := sha256.Sum256([]byte(raw))
+	if found, ok := i.signed.Get(sum); ok {
+		known := found.(*signature)
+		_, counts := i.keys.Verifying(known.key)
+		return known.claims, counts
+	}
+	parsed, err := jwt.ParseSigned(raw, []jose.SignatureAlgorithm{jose.ES256})
+	if err != nil || len(parsed.Headers) != 1 {
+		return nil, false
+	}
+	id := parsed.Headers[0].KeyID
+	public, ok := i.keys.Verifying(id)
+	if !ok {
+		return nil, false
+	}
+	claims := &Claims{}
+	if err := parsed.Claims(public, claims); err != nil {
+		return nil, false
+	}
+	i.signed.Add(sum, &signature{key: id, claims: claims})
+	return claims, true
 }

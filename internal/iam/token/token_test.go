@@ -134,7 +134,7 @@ func TestTokensEndAndBegin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for after, good := range map[time.Duration]bool{
+	for after, good := range map[time.Duration]bool{ // also of one that is remembered
 		-2 * time.Minute: false, -30 * time.Second: true, 0: true, Lifetime - time.Second: true, Lifetime: false, time.Hour: false,
 	} {
 		clk.SetTime(start.Add(after))
@@ -278,4 +278,29 @@ func FuzzVerify(f *testing.F) {
 			t.Errorf("accepted %q", text)
 		}
 	})
+}
+
+func BenchmarkVerify(b *testing.B) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		b.Fatal(err)
+	}
+	keys := &fakeKeys{signing: "k1", keys: map[string]*ecdsa.PrivateKey{"k1": key}}
+	issuer := NewIssuer(issuerURL, keys, clocktesting.NewFakePassiveClock(start))
+	raw, err := issuer.Issue(claimsOfSeed(), "", window())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, forget := range map[string]bool{"new": true, "remembered": false} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if forget {
+					issuer.signed.Clear()
+				}
+				if _, err := issuer.Verify(raw); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

@@ -24,14 +24,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/apply"
 	"plasmacloud.io/plasmacloud/internal/iam/authority"
 	"plasmacloud.io/plasmacloud/internal/iam/directory"
 	"plasmacloud.io/plasmacloud/internal/iam/password"
+	"plasmacloud.io/plasmacloud/internal/iam/rbac"
 	"plasmacloud.io/plasmacloud/internal/iam/store"
 	"plasmacloud.io/plasmacloud/internal/iam/token"
 	"plasmacloud.io/plasmacloud/internal/iam/webhook"
@@ -43,6 +46,8 @@ import (
 const (
 	namespace    = "plasmacloud-system"
 	goodPassword = "correct horse"
+
+	serviceAccount = "cloudd"
 )
 
 // cloud is a management API with our kinds that asks a running identity service about tokens, put together in the order
@@ -120,8 +125,27 @@ func newCloud(t *testing.T) *cloud {
 	if err := authority.New(record, dir, clock.RealClock{}, slog.New(slog.DiscardHandler)).Adopt(t.Context(), c.bundle); err != nil {
 		t.Fatal(err)
 	}
+	c.put(t, rbac.ForService(namespace, serviceAccount))
 	c.service = c.run(t, listener, url)
 	return c
+}
+
+// put applies objects as an administrator.
+func (c *cloud) put(t *testing.T, objects []rbac.Object) {
+	t.Helper()
+	admin, err := dynamic.NewForConfig(c.api.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range objects {
+		content, err := apply.Typed(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := apply.Objects(t.Context(), admin, "test", content); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func managementLeaf() pki.Leaf { return authority.Client{Name: authority.ManagementClient}.Leaf() }
@@ -151,7 +175,8 @@ func (c *cloud) run(t *testing.T, listener net.Listener, issuer string) *replica
 	r := &replica{url: "https://" + listener.Addr().String(), log: &lockedBuffer{}}
 	var err error
 	r.Service, err = New(Config{
-		REST: c.api.Config(), Namespace: namespace, Address: listener.Addr().String(), Issuer: issuer,
+		// A service account with the rights of the service, and no more.
+		REST: c.api.ConfigFor(t, "system:serviceaccount:"+namespace+":"+serviceAccount), Namespace: namespace, Address: listener.Addr().String(), Issuer: issuer,
 		Password: password.Params{Memory: 64, Iterations: 1, Parallelism: 1}, Scratch: t.TempDir(),
 		Registry: prometheus.NewRegistry(), Clock: clock.RealClock{},
 		Logger: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),

@@ -15,11 +15,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
-	"plasmacloud.io/plasmacloud/internal/apply"
 	"plasmacloud.io/plasmacloud/internal/iam/directory"
 	"plasmacloud.io/plasmacloud/internal/iam/keys"
 	"plasmacloud.io/plasmacloud/internal/iam/rbac"
@@ -180,22 +178,7 @@ func testOffline(t *testing.T, c *cloud) {
 
 // testProjectsKeepApart has two people of one organization, and one of another, meet at the API server.
 func testProjectsKeepApart(t *testing.T, c *cloud) {
-	admin, err := dynamic.NewForConfig(c.api.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	put := func(objects []rbac.Object) {
-		for _, object := range objects {
-			content, err := apply.Typed(object)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := apply.Objects(t.Context(), admin, "test", content); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	put(rbac.Management.ForCluster())
+	c.put(t, rbac.Management.ForCluster())
 	c.organization(t, "north", "red", "blue")
 	c.organization(t, "south", "green")
 	people := map[string]kubernetes.Interface{}
@@ -204,7 +187,7 @@ func testProjectsKeepApart(t *testing.T, c *cloud) {
 		if project == "green" {
 			organization = "south"
 		}
-		put(rbac.Management.ForProject(&v1alpha1.Project{ObjectMeta: metav1.ObjectMeta{Name: project}, Spec: v1alpha1.ProjectSpec{Organization: organization}}))
+		c.put(t, rbac.Management.ForProject(&v1alpha1.Project{ObjectMeta: metav1.ObjectMeta{Name: project}, Spec: v1alpha1.ProjectSpec{Organization: organization}}))
 		c.user(t, user, organization, nil, project+"=admin")
 		client, err := kubernetes.NewForConfig(withToken(c.api, c.login(t, c.service, user).AccessToken))
 		if err != nil {

@@ -36,6 +36,30 @@ func (p Place) ForCluster() []Object {
 	return append(objects, identityGuard()...)
 }
 
+// ForService is what the identity service itself needs, as a service account of the platform's own namespace, and no more.
+func ForService(namespace, serviceAccount string) []Object {
+	const name = "plasmacloud-iam"
+	group := []string{v1alpha1.GroupVersion.Group}
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: serviceAccount}}
+	objects := clusterRole(name, subjects,
+		rbacv1.PolicyRule{APIGroups: group, Resources: []string{"users", "accesstokens", "organizations", "projects"}, Verbs: reading()},
+		rbacv1.PolicyRule{APIGroups: group, Resources: []string{"users/status", "accesstokens/status"}, Verbs: []string{"update", "patch"}},
+		rbacv1.PolicyRule{APIGroups: group, Resources: []string{"accesstokens"}, Verbs: []string{"create", "patch"}},
+	)
+	meta := clusterMeta(name)
+	meta.Namespace = namespace
+	binding := clusterMeta(name + "-binding")
+	binding.Namespace = namespace
+	return append(objects,
+		&rbacv1.Role{TypeMeta: rbacType("Role"), ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: append(reading(), "create", "update", "delete"),
+		}}},
+		&rbacv1.RoleBinding{
+			TypeMeta: rbacType("RoleBinding"), ObjectMeta: binding, Subjects: subjects,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		})
+}
+
 // guard is a policy of admission for tenants: all who are in an organization, but not those who run the platform.
 type guard struct {
 	name        string

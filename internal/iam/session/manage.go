@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/iam/directory"
@@ -134,9 +135,15 @@ func (s *Service) CreateToken(ctx context.Context, caller *review.Identity, requ
 		return nil, err
 	}
 	object := &v1alpha1.AccessToken{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "AccessToken"},
-		ObjectMeta: metav1.ObjectMeta{GenerateName: u.Name + "-", Annotations: map[string]string{v1alpha1.AnnotationCreatedBy: caller.User.Username}},
-		Spec:       v1alpha1.AccessTokenSpec{User: u.Name, SHA256: hash, Description: request.Description, Project: request.Project},
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "AccessToken"},
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: u.Name + "-",
+			Annotations:  map[string]string{v1alpha1.AnnotationCreatedBy: caller.User.Username},
+			OwnerReferences: []metav1.OwnerReference{{ // it goes when the user does
+				APIVersion: v1alpha1.GroupVersion.String(), Kind: "User", Name: u.Name, UID: types.UID(strings.TrimPrefix(u.ID, directory.IDPrefix)),
+			}},
+		},
+		Spec: v1alpha1.AccessTokenSpec{User: u.Name, SHA256: hash, Description: request.Description, Project: request.Project},
 	}
 	if request.ExpiresAt != nil {
 		expires := metav1.NewTime(*request.ExpiresAt)

@@ -55,7 +55,7 @@ func (k *fakeKeys) Verifying(id string) (*ecdsa.PublicKey, bool) {
 	return &key.PublicKey, true
 }
 
-func claimsOfSeed() Claims {
+func exampleClaims() Claims {
 	return Claims{
 		Claims: jwt.Claims{Subject: "user-550e8400-e29b-41d4-a716-446655440000"},
 		Email:  "user@example.com", OrgID: "org-123", ProjectID: "proj-456", Roles: []string{"org_admin", "project_member"},
@@ -88,7 +88,7 @@ func TestAccessTokens(t *testing.T) {
 func TestSessionTokensCarryTheClaims(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(start)
 	issuer := NewIssuer(issuerURL, newKeys(t, "k1"), clk)
-	raw, err := issuer.Issue(claimsOfSeed(), "", window())
+	raw, err := issuer.Issue(exampleClaims(), "", window())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestSessionTokensCarryTheClaims(t *testing.T) {
 func TestTokensEndAndBegin(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(start)
 	issuer := NewIssuer(issuerURL, newKeys(t, "k1"), clk)
-	raw, err := issuer.Issue(claimsOfSeed(), "", window())
+	raw, err := issuer.Issue(exampleClaims(), "", window())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestRefreshTokensAreNoSessionTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	session, err := issuer.Issue(claimsOfSeed(), "", window())
+	session, err := issuer.Issue(exampleClaims(), "", window())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestRefreshTokensAreNoSessionTokens(t *testing.T) {
 func TestTokensOfOldKeysVerify(t *testing.T) {
 	keys := newKeys(t, "k1", "k2")
 	issuer := NewIssuer(issuerURL, keys, clocktesting.NewFakePassiveClock(start))
-	raw, err := issuer.Issue(claimsOfSeed(), "", window())
+	raw, err := issuer.Issue(exampleClaims(), "", window())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestTokensOfOldKeysVerify(t *testing.T) {
 		t.Errorf("verified without its key: %v", err)
 	}
 	keys.signing = ""
-	if _, err := issuer.Issue(claimsOfSeed(), "", window()); err == nil {
+	if _, err := issuer.Issue(exampleClaims(), "", window()); err == nil {
 		t.Error("signed without a key")
 	}
 }
@@ -203,7 +203,7 @@ func forge(t *testing.T, algorithm jose.SignatureAlgorithm, key any, kid string,
 func TestForgeriesAreRefused(t *testing.T) {
 	keys := newKeys(t, "k1")
 	issuer := NewIssuer(issuerURL, keys, clocktesting.NewFakePassiveClock(start))
-	good, err := issuer.Issue(claimsOfSeed(), "", window())
+	good, err := issuer.Issue(exampleClaims(), "", window())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +266,7 @@ func FuzzVerify(f *testing.F) {
 		f.Fatal(err)
 	}
 	issuer := NewIssuer(issuerURL, &fakeKeys{signing: "k1", keys: map[string]*ecdsa.PrivateKey{"k1": key}}, clocktesting.NewFakePassiveClock(start))
-	raw, err := issuer.Issue(claimsOfSeed(), "", window())
+	raw, err := issuer.Issue(exampleClaims(), "", window())
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func BenchmarkVerify(b *testing.B) {
 	}
 	keys := &fakeKeys{signing: "k1", keys: map[string]*ecdsa.PrivateKey{"k1": key}}
 	issuer := NewIssuer(issuerURL, keys, clocktesting.NewFakePassiveClock(start))
-	raw, err := issuer.Issue(claimsOfSeed(), "", window())
+	raw, err := issuer.Issue(exampleClaims(), "", window())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -157,7 +157,10 @@ func TestClientsAreKnownByTheirCertificate(t *testing.T) {
 			t.Errorf("got %q %v, want %q", got, err, want)
 		}
 	}
-	for _, bad := range []Client{{}, {Name: "A"}, {Name: "a b"}, {Name: "x", Project: "web"}} {
+	for _, bad := range []Client{
+		{}, {Name: "A"}, {Name: "a b"}, {Name: "x", Project: "web"},
+		{Name: "management", Organization: "acme"}, {Name: "shared"}, {Name: "web.cluster", Organization: "acme", Project: "shop"}, // taken
+	} {
 		if _, err := r.clients.Ensure(t.Context(), bad); err == nil {
 			t.Errorf("%+v got a certificate", bad)
 		}

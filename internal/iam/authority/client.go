@@ -36,7 +36,8 @@ const (
 
 // Client is an API server that asks about tokens.
 type Client struct {
-	// Name of the API server, and the audience of tokens made for it alone.
+	// Name of the API server, and the audience of tokens made for it alone. There is one of a name in an installation:
+	// <project>.<cluster> for a tenant's.
 	Name string
 	// Organization and Project are whose it is; everybody's where they are empty.
 	Organization, Project string
@@ -109,8 +110,13 @@ func (c *Clients) Ensure(ctx context.Context, client Client) (*corev1.Secret, er
 	var kept *corev1.Secret
 	err = c.record(client.Name).Update(ctx, func(secret *corev1.Secret) (bool, error) {
 		have := Pair{Cert: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey]}
-		if cert, err := parse(have.Cert); err == nil && c.authority.Revoked(cert) {
-			have = Pair{}
+		if cert, err := parse(have.Cert); err == nil {
+			if other, ok := ClientOf(cert); ok && other != client {
+				return false, fmt.Errorf("the name %s is taken by an API server of another project", client.Name)
+			}
+			if c.authority.Revoked(cert) {
+				have = Pair{}
+			}
 		}
 		pair, reason, err := c.authority.Issue(client.Leaf(), have)
 		if err != nil {

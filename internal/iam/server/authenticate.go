@@ -13,6 +13,14 @@ import (
 	"plasmacloud.io/plasmacloud/internal/iam/token"
 )
 
+// question is the part of a TokenReview that is read.
+type question struct {
+	metav1.TypeMeta `json:",inline"`
+	Spec            struct {
+		Token string `json:"token"`
+	} `json:"spec"`
+}
+
 // answer is a TokenReview that says what was asked for, and no more.
 type answer struct {
 	metav1.TypeMeta `json:",inline"`
@@ -31,7 +39,7 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var request authenticationv1.TokenReview
+	var request question
 	if err := decode(r, &request); err != nil {
 		return err
 	}

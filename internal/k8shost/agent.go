@@ -152,7 +152,7 @@ func (a *agent) recognize(given token.Token) error {
 func (a *agent) trustServer(ctx context.Context, given token.Token) error {
 	ctx, cancel := soon(ctx)
 	defer cancel()
-	ca, err := join.Discover(ctx, a.config.ServerURL, given)
+	ca, err := discover(ctx, a.config.ServerURL, given)
 	if err != nil {
 		return err
 	}

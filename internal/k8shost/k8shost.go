@@ -19,6 +19,8 @@ import (
 	"plasmacloud.io/plasmacloud/internal/k8shost/component"
 	"plasmacloud.io/plasmacloud/internal/k8shost/datadir"
 	"plasmacloud.io/plasmacloud/internal/k8shost/host"
+	"plasmacloud.io/plasmacloud/internal/k8shost/join"
+	"plasmacloud.io/plasmacloud/internal/k8shost/token"
 	"plasmacloud.io/plasmacloud/internal/release"
 )
 
@@ -121,4 +123,20 @@ func clientOf(kubeconfig string) (kubernetes.Interface, error) {
 	}
 	config.QPS, config.Burst = 50, 100
 	return kubernetes.NewForConfig(config)
+}
+
+// discover verifies the server that a node joins. One that is just starting is waited for: hosts boot together.
+func discover(ctx context.Context, serverURL string, given token.Token) (ca []byte, err error) {
+	var verdict error
+	err = component.Poll(ctx, func(ctx context.Context) error {
+		ca, verdict = join.Discover(ctx, serverURL, given)
+		if errors.Is(verdict, join.ErrNotReady) {
+			return verdict
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ca, verdict
 }

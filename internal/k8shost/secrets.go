@@ -61,7 +61,7 @@ func (s *server) fetchAuthorities(ctx context.Context, given token.Token) error 
 	ctx, cancel := soon(ctx)
 	defer cancel()
 	s.log.Info("joining", "server", s.config.ServerURL)
-	ca, err := join.Discover(ctx, s.config.ServerURL, given)
+	ca, err := discover(ctx, s.config.ServerURL, given)
 	if err != nil {
 		return err
 	}

@@ -81,6 +81,12 @@ type Spec struct {
 	AuthorizedKeys []string
 	// Labels go with the machine wherever the provider has room for them.
 	Labels map[string]string
+	// Image that the machine boots; the driver's own where it is empty.
+	Image string
+	// Files by their absolute path: they are there, readable by root alone, before the machine's own programs start.
+	Files map[string][]byte
+	// DedicatedCPU is not shared with other machines; OvercommittedMemory is promised to more of them than there is.
+	DedicatedCPU, OvercommittedMemory bool
 }
 
 // Validate tells what no driver could meet. Its error is ErrInvalid.

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
-	"plasmacloud.io/plasmacloud/internal/admission/usage"
+	"plasmacloud.io/plasmacloud/internal/usage"
 )
 
 // nodeGroup decides on what people do to a group; the platform's own changes follow a cluster that was admitted.

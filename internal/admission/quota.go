@@ -10,7 +10,7 @@ import (
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/admission/ledger"
-	"plasmacloud.io/plasmacloud/internal/admission/usage"
+	"plasmacloud.io/plasmacloud/internal/usage"
 )
 
 // claim is a request for more: what a cluster uses before and after it.

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
-	"plasmacloud.io/plasmacloud/internal/admission/usage"
+	"plasmacloud.io/plasmacloud/internal/usage"
 	"plasmacloud.io/plasmacloud/internal/catalogue"
 )
 

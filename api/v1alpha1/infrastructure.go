@@ -23,7 +23,9 @@ func InfrastructureNamespace(c *Cluster) string {
 }
 
 // AdminKubeconfigSecret is the Secret, in the project's namespace, with the administrator's kubeconfigs of a cluster.
-func AdminKubeconfigSecret(cluster string) string { return "kubernetes-" + cluster + "-admin-kubeconfig" }
+func AdminKubeconfigSecret(cluster string) string {
+	return "kubernetes-" + cluster + "-admin-kubeconfig"
+}
 
 // The kubeconfigs in it: for use from outside (conf) and from pods of the management cluster (svc); the super
 // administrator's do not depend on the cluster's RBAC.

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
-	"plasmacloud.io/plasmacloud/internal/usage"
 	"plasmacloud.io/plasmacloud/internal/catalogue"
+	"plasmacloud.io/plasmacloud/internal/usage"
 )
 
 func sizes(t *testing.T) *catalogue.Catalogue {

@@ -37,6 +37,9 @@ const (
 // ErrNotReady says that the authority is not known: the service has not heard from the API server yet.
 var ErrNotReady = errors.New("the certificate authority is not known yet")
 
+// ErrOther says that there is an authority already, and not the one that was to be adopted.
+var ErrOther = errors.New("there is another certificate authority")
+
 // Pair is a certificate and its key, in PEM.
 type Pair struct{ Cert, Key []byte }
 
@@ -128,7 +131,7 @@ func (a *Authority) ensure(ctx context.Context) error {
 }
 
 // Adopt makes the authority the one of the bundle: of a management cluster, whose API server needs its certificate before
-// there is an API to keep a Secret in. An authority that is there stays; another one is an error.
+// there is an API to keep a Secret in. An authority that is there stays; another one is ErrOther.
 func (a *Authority) Adopt(ctx context.Context, bundle *pki.Bundle) error {
 	return a.record.Update(ctx, func(secret *corev1.Secret) (bool, error) {
 		data, ok := secret.Data[bundleKey]
@@ -140,10 +143,25 @@ func (a *Authority) Adopt(ctx context.Context, bundle *pki.Bundle) error {
 			return false, err
 		}
 		if !have.Equal(bundle) {
-			return false, errors.New("adopt certificate authority: there is another one")
+			return false, ErrOther
 		}
 		return false, nil
 	})
+}
+
+// Bundle reads the authority's keys from its Secret.
+func (a *Authority) Bundle(ctx context.Context) (*pki.Bundle, error) {
+	var bundle *pki.Bundle
+	err := a.record.Update(ctx, func(secret *corev1.Secret) (bool, error) {
+		data, ok := secret.Data[bundleKey]
+		if !ok {
+			return false, ErrNotReady
+		}
+		var err error
+		bundle, err = pki.UnmarshalBundle(data)
+		return false, err
+	})
+	return bundle, err
 }
 
 func put(secret *corev1.Secret, bundle *pki.Bundle) error {

@@ -11,14 +11,18 @@ import (
 	"plasmacloud.io/plasmacloud/internal/controller/network"
 	"plasmacloud.io/plasmacloud/internal/controller/organization"
 	"plasmacloud.io/plasmacloud/internal/controller/project"
+	"plasmacloud.io/plasmacloud/internal/controller/used"
 	"plasmacloud.io/plasmacloud/internal/iam/rbac"
+	"plasmacloud.io/plasmacloud/internal/usage"
 )
 
 func (d *Daemon) setupControllers() error {
 	c := d.manager.GetClient()
 	return errors.Join(
-		(&organization.Reconciler{Client: c}).SetupWithManager(d.manager),
-		(&project.Reconciler{Client: c, Objects: d.projectObjects}).SetupWithManager(d.manager),
+		(&organization.Reconciler{Client: c, Objects: organizationObjects}).SetupWithManager(d.manager),
+		(&project.Reconciler{Client: c, Objects: projectObjects}).SetupWithManager(d.manager),
+		(&used.Projects{Client: c, Sizes: d.sizes}).SetupWithManager(d.manager),
+		(&used.Organizations{Client: c}).SetupWithManager(d.manager),
 		(&account.Reconciler{Client: c}).SetupWithManager(d.manager),
 		(&network.Reconciler{Client: c}).SetupWithManager(d.manager),
 		(&cluster.Reconciler{
@@ -27,15 +31,21 @@ func (d *Daemon) setupControllers() error {
 	)
 }
 
-// projectObjects are what a project's namespace is made of.
-func (d *Daemon) projectObjects(project *v1alpha1.Project) ([]client.Object, error) {
-	var objects []client.Object
-	for _, object := range rbac.Management.ForProject(project) {
-		typed, ok := object.(client.Object)
-		if !ok {
-			return nil, errors.New("a template is no object of the API")
-		}
-		objects = append(objects, typed)
+// sizes are those of the catalogue.
+func (d *Daemon) sizes() (usage.Sizer, error) { return d.catalogue() }
+
+func projectObjects(project *v1alpha1.Project) []client.Object {
+	return objects(rbac.Management.ForProject(project))
+}
+
+func organizationObjects(organization *v1alpha1.Organization, projects, users []string) []client.Object {
+	return objects(rbac.ForOrganization(organization, projects, users))
+}
+
+func objects(templates []rbac.Object) []client.Object {
+	objects := make([]client.Object, 0, len(templates))
+	for _, template := range templates {
+		objects = append(objects, template)
 	}
-	return objects, nil
+	return objects
 }

@@ -121,3 +121,16 @@ func FromQuota(q *v1alpha1.Quota) Usage {
 	}
 	return u
 }
+
+// Sum is what the clusters of a project use together. Groups are those of all of them.
+func Sum(clusters []v1alpha1.Cluster, groups []v1alpha1.NodeGroup, sizes Sizer) Usage {
+	byCluster := map[string][]v1alpha1.NodeGroup{}
+	for i := range groups {
+		byCluster[groups[i].Spec.Cluster] = append(byCluster[groups[i].Spec.Cluster], groups[i])
+	}
+	var sum Usage
+	for i := range clusters {
+		sum = sum.Plus(Of(&clusters[i], byCluster[clusters[i].Name], sizes))
+	}
+	return sum
+}

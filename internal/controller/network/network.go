@@ -43,11 +43,7 @@ func (r *Reconciler) networksOf(ctx context.Context, object client.Object) []rec
 		ctrl.LoggerFrom(ctx).Error(err, "list networks of an account")
 		return nil
 	}
-	var requests []reconcile.Request
-	for i := range networks.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&networks.Items[i])})
-	}
-	return requests
+	return status.Requests(networks.Items)
 }
 
 // Reconcile implements reconcile.Reconciler.

@@ -3,9 +3,12 @@ package status
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -40,4 +43,58 @@ func Names[T any, P interface {
 		names = append(names, P(&items[i]).GetName())
 	}
 	return names
+}
+
+// Named are the names with their kind before them, for lists of several kinds.
+func Named[T any, P interface {
+	*T
+	client.Object
+}](kind string, items []T) []string {
+	names := Names[T, P](items)
+	for i := range names {
+		names[i] = kind + " " + names[i]
+	}
+	return names
+}
+
+// Requests wake the objects in a list's items.
+func Requests[T any, P interface {
+	*T
+	client.Object
+}](items []T) []reconcile.Request {
+	var requests []reconcile.Request
+	for i := range items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(P(&items[i]))})
+	}
+	return requests
+}
+
+// Gone passes the end of objects only.
+func Gone() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+	}
+}
+
+// ComesOrGoes passes the beginning and the end of objects, and no change.
+func ComesOrGoes() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+}
+
+// Beyond passes changes of an object that go beyond what ignore takes away, which another controller keeps.
+func Beyond[T client.Object](ignore func(T)) predicate.Predicate {
+	rest := func(object client.Object) client.Object {
+		rest, ok := object.DeepCopyObject().(T)
+		if !ok {
+			return object
+		}
+		ignore(rest)
+		rest.SetResourceVersion("")
+		rest.SetManagedFields(nil)
+		return rest
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return !equality.Semantic.DeepEqual(rest(e.ObjectOld), rest(e.ObjectNew))
+	}}
 }

@@ -10,7 +10,10 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"sigs.k8s.io/yaml"
+
 	"plasmacloud.io/plasmacloud/internal/k8shost/datadir"
+	"plasmacloud.io/plasmacloud/internal/k8shost/service"
 	"plasmacloud.io/plasmacloud/internal/release"
 )
 
@@ -25,15 +28,52 @@ func (in *installation) startEmbedded(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("bring along the daemon's image: %w", err)
 	}
+	toldAnew, err := in.prepareWebhook()
+	if err != nil {
+		return err
+	}
 	dir := datadir.New(in.target.DataDir)
 	_, running := dir.Launcher()
-	if err := in.k8shost(ctx, "up", "--data-dir", in.target.DataDir); err != nil {
+	if running && (toldAnew || !in.asksUs(dir)) {
+		running = false
+		err = in.restartEmbedded(ctx)
+	} else {
+		err = in.runEmbedded(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	if running && changed {
 		return in.importImage(ctx, dir, archive) // a server imports what is there when it starts, and this one had started
 	}
 	return nil
+}
+
+func (in *installation) runEmbedded(ctx context.Context) error {
+	return in.k8shost(ctx, "up", "--data-dir", in.target.DataDir,
+		"--"+webhookFlag, in.webhookFile(), "--authentication-token-webhook-cache-ttl", webhookTTL)
+}
+
+// restartEmbedded lets the API server read what it reads when it starts only.
+func (in *installation) restartEmbedded(ctx context.Context) error {
+	in.progress.Report("restart, so that the API server asks the platform about tokens")
+	if err := in.stopEmbedded(ctx, false); err != nil {
+		return err
+	}
+	return in.runEmbedded(ctx)
+}
+
+// webhookFlag makes k8shost's API server ask about tokens.
+const webhookFlag = "authentication-token-webhook-config-file"
+
+// asksUs says whether the server that runs was started with our webhook, by the settings that it was started with.
+func (in *installation) asksUs(dir datadir.Dir) bool {
+	content, err := os.ReadFile(service.SettingsFile(dir))
+	if err != nil {
+		return false
+	}
+	var settings map[string]any
+	return yaml.Unmarshal(content, &settings) == nil && settings[webhookFlag] == in.webhookFile()
 }
 
 func (in *installation) importImage(ctx context.Context, dir datadir.Dir, archive string) error {

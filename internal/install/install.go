@@ -7,18 +7,19 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
-	"plasmacloud.io/plasmacloud/internal/cli/config"
 	"plasmacloud.io/plasmacloud/internal/cli/platform"
 	"plasmacloud.io/plasmacloud/internal/release"
 )
@@ -50,10 +51,18 @@ type installation struct {
 	release  *release.Catalogue
 	target   platform.Target
 	progress platform.Progress
-	rest     *rest.Config
-	dynamic  dynamic.Interface
-	client   client.Client
+	// files is where the platform's own files are: keys and certificates, the administrator's password.
+	files   string
+	rest    *rest.Config
+	dynamic dynamic.Interface
+	client  client.Client
+	kube    kubernetes.Interface
+	// iamAddress is the identity service's in the cluster; known once the daemon is installed.
+	iamAddress netip.Addr
 }
+
+// embedded says whether the management cluster is ours to start.
+func (in *installation) embedded() bool { return in.target.Kubeconfig == "" }
 
 // Up implements platform.Installer.
 func (i *Installer) Up(ctx context.Context, options platform.UpOptions, progress platform.Progress) (*platform.Installation, error) {
@@ -61,7 +70,10 @@ func (i *Installer) Up(ctx context.Context, options platform.UpOptions, progress
 	if err != nil {
 		return nil, err
 	}
-	if options.Kubeconfig == "" {
+	if !in.embedded() {
+		in.files = options.FilesDir
+	}
+	if in.embedded() {
 		progress.Step("start the management cluster")
 		if err := in.startEmbedded(ctx); err != nil {
 			return nil, err
@@ -75,19 +87,25 @@ func (i *Installer) Up(ctx context.Context, options platform.UpOptions, progress
 		do   func(context.Context, platform.UpOptions) error
 	}{
 		{"install the API", in.applyCRDs},
+		{"install roles", in.applyRoles},
+		{"share the platform's authority", in.shareAuthority},
 		{"install the daemon", in.applyDaemon},
 		{"wait for the daemon", in.awaitDaemon},
 		{"switch admission on", in.applyAdmission},
 		{"make the default project", in.applyDefaults},
+		{"make the administrator", in.applyAdministrator},
 	} {
 		progress.Step(step.name)
 		if err := step.do(ctx, options); err != nil {
 			return nil, fmt.Errorf("%s: %w", step.name, err)
 		}
 	}
-	return &platform.Installation{Context: config.Context{
-		Name: "default", Kubeconfig: in.kubeconfig(), Project: defaultName,
-	}}, nil
+	progress.Step("log in")
+	made, err := in.session(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("log in: %w", err)
+	}
+	return made, nil
 }
 
 // Down implements platform.Installer.
@@ -119,7 +137,7 @@ func (i *Installer) open(target platform.Target, progress platform.Progress) (*i
 	if target.DataDir, err = filepath.Abs(target.DataDir); err != nil {
 		return nil, err
 	}
-	return &installation{release: catalogue, target: target, progress: progress}, nil
+	return &installation{release: catalogue, target: target, progress: progress, files: filepath.Join(target.DataDir, platformDir)}, nil
 }
 
 // kubeconfig is the administrator's access to the management cluster.
@@ -145,6 +163,9 @@ func (in *installation) connect() error {
 	}
 	in.rest = config
 	if in.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return err
+	}
+	if in.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
 	in.client, err = client.New(config, client.Options{Scheme: scheme})

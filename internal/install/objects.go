@@ -2,17 +2,10 @@ package install
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"net/netip"
-	"os"
-	"path/filepath"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,8 +20,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/apply"
 	"plasmacloud.io/plasmacloud/internal/catalogue"
 	"plasmacloud.io/plasmacloud/internal/cli/platform"
-	"plasmacloud.io/plasmacloud/internal/iam/authority"
-	"plasmacloud.io/plasmacloud/internal/release"
+	"plasmacloud.io/plasmacloud/internal/iam/rbac"
 )
 
 // defaultName is that of the organization, project and network that everybody begins with.
@@ -73,13 +65,8 @@ func established(kind *unstructured.Unstructured) bool {
 	return false
 }
 
-type daemonSettings struct {
-	Image, Revision, RedisSecret, IAMAddress string
-	Replicas                                 int
-}
-
-// applyDaemon installs the daemon, what it may do, and what it offers.
-func (in *installation) applyDaemon(ctx context.Context, options platform.UpOptions) error {
+// applyRoles makes the platform's own namespace, and says what the daemon, administrators and tenants may do.
+func (in *installation) applyRoles(ctx context.Context, _ platform.UpOptions) error {
 	access, err := apply.Render(manifests, "manifests/access.yaml", nil)
 	if err != nil {
 		return err
@@ -87,62 +74,16 @@ func (in *installation) applyDaemon(ctx context.Context, options platform.UpOpti
 	if err := apply.Objects(ctx, in.dynamic, manager, access...); err != nil {
 		return err
 	}
-	if err := in.applyCatalogue(ctx); err != nil {
-		return err
-	}
-	settings := daemonSettings{Image: Image, Replicas: 1}
-	if settings.Revision, err = in.imageRevision(); err != nil {
-		return err
-	}
-	if settings.IAMAddress, err = in.iamAddress(ctx); err != nil {
-		return err
-	}
-	if options.Redis != "" {
-		settings.RedisSecret = "cloudd-redis"
-		secret := &corev1.Secret{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-			ObjectMeta: metav1.ObjectMeta{Name: settings.RedisSecret, Namespace: Namespace},
-			StringData: map[string]string{"url": options.Redis},
+	for _, object := range rbac.Management.ForCluster() {
+		content, err := apply.Typed(object)
+		if err != nil {
+			return err
 		}
-		if err := in.applyTyped(ctx, secret); err != nil {
+		if err := apply.Objects(ctx, in.dynamic, manager, content); err != nil {
 			return err
 		}
 	}
-	daemon, err := apply.Render(manifests, "manifests/cloudd.yaml", settings)
-	if err != nil {
-		return err
-	}
-	return apply.Objects(ctx, in.dynamic, manager, daemon...)
-}
-
-// imageRevision changes with the image's content, so that a new one replaces the pods under the same name.
-func (in *installation) imageRevision() (string, error) {
-	archive, err := os.Open(filepath.Join(in.release.Dir(), release.ImagesDir, imageArchive))
-	if err != nil {
-		return "", fmt.Errorf("read the daemon's image: %w", err)
-	}
-	defer func() { _ = archive.Close() }()
-	hash := sha256.New()
-	if _, err := io.Copy(hash, archive); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(hash.Sum(nil))[:16], nil
-}
-
-// iamAddress is the twentieth address of the cluster's services, by the address of the first of them.
-func (in *installation) iamAddress(ctx context.Context) (string, error) {
-	service := &corev1.Service{}
-	if err := in.client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}, service); err != nil {
-		return "", fmt.Errorf("read the API's own service: %w", err)
-	}
-	address, err := netip.ParseAddr(service.Spec.ClusterIP)
-	if err != nil {
-		return "", err
-	}
-	for range 19 {
-		address = address.Next()
-	}
-	return address.String(), nil
+	return nil
 }
 
 // applyCatalogue publishes what the installation offers.
@@ -169,29 +110,11 @@ func clusterTypes() []catalogue.ClusterType {
 	}}}
 }
 
-// awaitDaemon waits until the daemon that was just installed is the one that answers.
-func (in *installation) awaitDaemon(ctx context.Context, _ platform.UpOptions) error {
-	deployment := &appsv1.Deployment{}
-	return in.until(ctx, func(ctx context.Context) (bool, error) {
-		if err := in.client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: "cloudd"}, deployment); err != nil {
-			return false, err
-		}
-		s := deployment.Status
-		in.progress.Report(fmt.Sprintf("%d of %d ready", s.ReadyReplicas, *deployment.Spec.Replicas))
-		return s.ObservedGeneration == deployment.Generation && s.UpdatedReplicas == *deployment.Spec.Replicas &&
-			s.ReadyReplicas == *deployment.Spec.Replicas && s.Replicas == *deployment.Spec.Replicas, nil
-	})
-}
-
 // applyAdmission makes the API server ask the daemon, whose certificate the platform's own authority has signed.
 func (in *installation) applyAdmission(ctx context.Context, _ platform.UpOptions) error {
-	secret := &corev1.Secret{}
-	if err := in.client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: authority.SecretName}, secret); err != nil {
-		return fmt.Errorf("read the platform's authority: %w", err)
-	}
-	ca := secret.Data[corev1.ServiceAccountRootCAKey]
-	if len(ca) == 0 {
-		return fmt.Errorf("the platform's authority in secret %s has no certificate yet", authority.SecretName)
+	ca, err := in.ca(ctx)
+	if err != nil {
+		return err
 	}
 	return in.applyTyped(ctx, admission.Configuration(admission.Service(Namespace, "admission", 443, ca), platformUser))
 }
@@ -204,18 +127,22 @@ func (in *installation) applyDefaults(ctx context.Context, _ platform.UpOptions)
 	account := &v1alpha1.Account{ObjectMeta: metav1.ObjectMeta{Name: "local", Namespace: namespace}, Spec: v1alpha1.AccountSpec{Provider: v1alpha1.ProviderLocal}}
 	network := &v1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: defaultName, Namespace: namespace}}
 	for _, object := range []client.Object{organization, project, account, network} {
-		err := in.until(ctx, func(ctx context.Context) (bool, error) {
-			err := in.client.Create(ctx, object)
-			if err == nil || apierrors.IsAlreadyExists(err) {
-				return true, nil
-			}
-			return false, err // the namespace, or the webhook's way to the daemon, may take a moment
-		})
-		if err != nil {
+		if err := in.create(ctx, object); err != nil {
 			return fmt.Errorf("make %s: %w", object.GetName(), err)
 		}
 	}
 	return nil
+}
+
+// create makes an object, unless it is there.
+func (in *installation) create(ctx context.Context, object client.Object) error {
+	return in.until(ctx, func(ctx context.Context) (bool, error) {
+		err := in.client.Create(ctx, object)
+		if err == nil || apierrors.IsAlreadyExists(err) {
+			return true, nil
+		}
+		return false, err // the namespace, or the webhook's way to the daemon, may take a moment
+	})
 }
 
 // removeDaemon takes the daemon off an existing cluster; with purge its kinds too, and with them all objects of them.
@@ -224,6 +151,9 @@ func (in *installation) removeDaemon(ctx context.Context, purge bool) error {
 	problems := []error{
 		client.IgnoreNotFound(in.client.Delete(ctx, webhook)),
 		client.IgnoreNotFound(in.client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}})),
+	}
+	for _, object := range rbac.Management.ForCluster() {
+		problems = append(problems, in.remove(ctx, object))
 	}
 	if purge {
 		kinds, err := api.CRDs()
@@ -234,6 +164,14 @@ func (in *installation) removeDaemon(ctx context.Context, purge bool) error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+func (in *installation) remove(ctx context.Context, object rbac.Object) error {
+	content, err := apply.Typed(object)
+	if err != nil {
+		return err
+	}
+	return client.IgnoreNotFound(in.client.Delete(ctx, content))
 }
 
 func (in *installation) applyTyped(ctx context.Context, object client.Object) error {

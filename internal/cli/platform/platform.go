@@ -33,6 +33,11 @@ type UpOptions struct {
 	Target
 	// Redis is the URL of the Redis that carries the task queue; empty for the queue in memory. It may hold a password.
 	Redis string
+	// Image of the daemon, for a cluster whose nodes cannot be given the one that the release brings along.
+	Image string
+	// FilesDir is where to keep files about an existing cluster: the administrator's password, and what its API server
+	// needs to let users in. The embedded one has its own.
+	FilesDir string
 }
 
 // DownOptions are how to remove an installation.

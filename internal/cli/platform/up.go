@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -17,6 +18,9 @@ import (
 
 // VariableRedis is the URL of the queue's Redis: the place for one that holds a password.
 const VariableRedis = "PLASMACLOUD_REDIS"
+
+// defaultContext is what an installation is called unless the user says otherwise.
+const defaultContext = "default"
 
 // Up is the command.
 func Up(s *session.Session, installer Installer) *cobra.Command {
@@ -37,6 +41,11 @@ func Up(s *session.Session, installer Installer) *cobra.Command {
 			if options.Redis, err = redis(options.Redis, s.Env(VariableRedis)); err != nil {
 				return err
 			}
+			if options.Kubeconfig != "" {
+				if options.FilesDir, err = filesDir(s); err != nil {
+					return err
+				}
+			}
 			if installer == nil {
 				return errNoInstaller
 			}
@@ -53,8 +62,18 @@ func Up(s *session.Session, installer Installer) *cobra.Command {
 	}
 	targetFlags(cmd, &options.Target)
 	cmd.Flags().StringVar(&options.Redis, "redis", "", "`URL` of a Redis to carry the task queue, instead of cloudd's memory; one with a password goes into "+VariableRedis)
+	cmd.Flags().StringVar(&options.Image, "image", "", "`name` of cloudd's image in a registry that the nodes can reach; otherwise the release's own, which the nodes of an existing cluster have to have")
 	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "`time` after which to give up")
 	return cmd
+}
+
+// filesDir is beside the configuration, and named after the context.
+func filesDir(s *session.Session) (string, error) {
+	store, err := s.Store()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(filepath.Join(filepath.Dir(store.Path()), cmp.Or(s.ContextName(), defaultContext)))
 }
 
 // redis checks the URL from the command line, or else from the environment. A command line can be seen by all users of
@@ -89,12 +108,14 @@ func remember(ctx context.Context, s *session.Session, installed *Installation) 
 			return err
 		}
 	}
-	if name := s.ContextName(); name != "" {
-		place.Name = name
-	}
+	place.Name = cmp.Or(s.ContextName(), place.Name)
+	keep := false
 	err = store.Update(ctx, func(file *config.File) error {
 		if old := file.Find(place.Name); old != nil && old.Project != "" {
 			place.Project = old.Project
+		}
+		if old := file.Find(place.Name); old != nil && old.CA == place.CA && old.IAM == place.IAM && old.User != "" && old.User != place.User {
+			place.User, keep = old.User, true // somebody else is logged in here, and stays
 		}
 		file.Put(place)
 		file.CurrentContext = place.Name
@@ -103,7 +124,7 @@ func remember(ctx context.Context, s *session.Session, installed *Installation) 
 	if err != nil {
 		return fmt.Errorf("remember the installation: %w", err)
 	}
-	if installed.Token.AccessToken != "" {
+	if installed.Token.AccessToken != "" && !keep {
 		if _, err := store.UpdateToken(ctx, place.Name, func(config.Token) (config.Token, error) { return installed.Token, nil }); err != nil {
 			return fmt.Errorf("remember the session: %w", err)
 		}

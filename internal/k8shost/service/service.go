@@ -18,7 +18,8 @@ import (
 // LogFile is where the service's own log goes.
 func LogFile(dir datadir.Dir) string { return filepath.Join(dir.Logs(), "k8shost.log") }
 
-func settingsFile(dir datadir.Dir) string { return dir.Path("service.yaml") }
+// SettingsFile is what the server that was started last was started with.
+func SettingsFile(dir datadir.Dir) string { return dir.Path("service.yaml") }
 
 // Start starts the server of dir with the given settings. What ends the service before it is ready comes out of
 // ended.
@@ -27,7 +28,7 @@ func Start(ctx context.Context, dir datadir.Dir, settings []byte) (ended <-chan 
 		return nil, fmt.Errorf("start service: %w", err)
 	}
 	// It may hold the token.
-	if err := atomicfile.Write(settingsFile(dir), settings, 0o600); err != nil {
+	if err := atomicfile.Write(SettingsFile(dir), settings, 0o600); err != nil {
 		return nil, fmt.Errorf("start service: %w", err)
 	}
 	self, err := os.Executable()
@@ -47,7 +48,7 @@ func Start(ctx context.Context, dir datadir.Dir, settings []byte) (ended <-chan 
 
 // startDaemon starts a process that outlives this one: in a session of its own, with nothing of the terminal.
 func startDaemon(dir datadir.Dir, self string, log *os.File) (<-chan error, error) {
-	cmd := exec.Command(self, "server", "--config", settingsFile(dir))
+	cmd := exec.Command(self, "server", "--config", SettingsFile(dir))
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -106,7 +107,7 @@ StandardError=append:%[4]s
 
 [Install]
 WantedBy=multi-user.target
-`, dir.Path(), self, settingsFile(dir), LogFile(dir))
+`, dir.Path(), self, SettingsFile(dir), LogFile(dir))
 }
 
 func startUnit(ctx context.Context, dir datadir.Dir, self string) (<-chan error, error) {

@@ -1,0 +1,184 @@
+package install
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"plasmacloud.io/plasmacloud/internal/apply"
+	"plasmacloud.io/plasmacloud/internal/cli/exit"
+	"plasmacloud.io/plasmacloud/internal/cli/platform"
+	"plasmacloud.io/plasmacloud/internal/release"
+)
+
+const (
+	daemon     = "cloudd"
+	iamService = "iam"
+)
+
+type daemonSettings struct {
+	Image, Revision, RedisSecret, IAMIssuer, IAMNames string
+	Replicas                                          int
+}
+
+// applyDaemon installs the daemon, and what it offers.
+func (in *installation) applyDaemon(ctx context.Context, options platform.UpOptions) error {
+	if err := in.applyCatalogue(ctx); err != nil {
+		return err
+	}
+	if err := in.applyServices(ctx); err != nil {
+		return err
+	}
+	settings := daemonSettings{Image: in.image(options), Replicas: 1, IAMIssuer: iamURL(in.iamAddress)}
+	addresses, err := in.nodeAddresses(ctx)
+	if err != nil {
+		return err
+	}
+	settings.IAMNames = strings.Join(append([]string{in.iamAddress.String()}, addresses...), ",")
+	if settings.Revision, err = in.imageRevision(); err != nil {
+		return err
+	}
+	if options.Redis != "" {
+		settings.RedisSecret = "cloudd-redis"
+		secret := &corev1.Secret{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{Name: settings.RedisSecret, Namespace: Namespace},
+			StringData: map[string]string{"url": options.Redis},
+		}
+		if err := in.applyTyped(ctx, secret); err != nil {
+			return err
+		}
+	}
+	objects, err := apply.Render(manifests, "manifests/cloudd.yaml", settings)
+	if err != nil {
+		return err
+	}
+	return apply.Objects(ctx, in.dynamic, manager, objects...)
+}
+
+func (in *installation) image(options platform.UpOptions) string {
+	if options.Image != "" {
+		return options.Image
+	}
+	return Image
+}
+
+// applyServices makes the daemon reachable, and learns where the identity service is.
+func (in *installation) applyServices(ctx context.Context) error {
+	var address string
+	if in.embedded() {
+		first := &corev1.Service{}
+		if err := in.client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}, first); err != nil {
+			return fmt.Errorf("read the API's own service: %w", err)
+		}
+		parsed, err := netip.ParseAddr(first.Spec.ClusterIP)
+		if err != nil {
+			return err
+		}
+		address = after(parsed, iamNumber-1).String()
+	}
+	services, err := apply.Render(manifests, "manifests/services.yaml", map[string]string{"IAMAddress": address})
+	if err != nil {
+		return err
+	}
+	if err := apply.Objects(ctx, in.dynamic, manager, services...); err != nil {
+		return err
+	}
+	return in.findIAM(ctx)
+}
+
+// findIAM reads the identity service's address.
+func (in *installation) findIAM(ctx context.Context) error {
+	service := &corev1.Service{}
+	if err := in.client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: iamService}, service); err != nil {
+		return fmt.Errorf("read the identity service's address: %w", err)
+	}
+	var err error
+	in.iamAddress, err = netip.ParseAddr(service.Spec.ClusterIP)
+	return err
+}
+
+// imageRevision changes with the image's content, so that a new one replaces the pods under the same name.
+func (in *installation) imageRevision() (string, error) {
+	archive, err := os.Open(filepath.Join(in.release.Dir(), release.ImagesDir, imageArchive))
+	if err != nil {
+		return "", fmt.Errorf("read the daemon's image: %w", err)
+	}
+	defer func() { _ = archive.Close() }()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, archive); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(hash.Sum(nil))[:16], nil
+}
+
+// awaitDaemon waits until the daemon that was just installed is the one that answers.
+func (in *installation) awaitDaemon(ctx context.Context, options platform.UpOptions) error {
+	deployment := &appsv1.Deployment{}
+	var hopeless error
+	err := in.until(ctx, func(ctx context.Context) (bool, error) {
+		if err := in.client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: daemon}, deployment); err != nil {
+			return false, err
+		}
+		s := deployment.Status
+		in.progress.Report(fmt.Sprintf("%d of %d ready", s.ReadyReplicas, *deployment.Spec.Replicas))
+		if s.ObservedGeneration == deployment.Generation && s.UpdatedReplicas == *deployment.Spec.Replicas &&
+			s.ReadyReplicas == *deployment.Spec.Replicas && s.Replicas == *deployment.Spec.Replicas {
+			return true, nil
+		}
+		trouble, err := in.podTrouble(ctx)
+		if err != nil {
+			return false, err
+		}
+		if strings.Contains(trouble, "Image") {
+			hopeless = in.noImage(options, trouble)
+			return true, nil
+		}
+		if trouble != "" {
+			return false, errors.New(trouble)
+		}
+		return false, nil
+	})
+	return errors.Join(err, hopeless)
+}
+
+// podTrouble is why a container of the daemon waits, where it does not just begin.
+func (in *installation) podTrouble(ctx context.Context) (string, error) {
+	var pods corev1.PodList
+	if err := in.client.List(ctx, &pods, client.InNamespace(Namespace), client.MatchingLabels{"app": daemon}); err != nil {
+		return "", err
+	}
+	begins := []string{"ContainerCreating", "PodInitializing"}
+	for _, pod := range pods.Items {
+		for _, container := range pod.Status.ContainerStatuses {
+			if waiting := container.State.Waiting; waiting != nil && !slices.Contains(begins, waiting.Reason) {
+				return fmt.Sprintf("pod %s: %s: %s", pod.Name, waiting.Reason, waiting.Message), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// noImage says how the nodes of a cluster come by the daemon's image.
+func (in *installation) noImage(options platform.UpOptions, trouble string) error {
+	image, archive := in.image(options), filepath.Join(in.release.Dir(), release.ImagesDir, imageArchive)
+	if in.embedded() {
+		return fmt.Errorf("the node cannot have the image %s (%s)", image, trouble)
+	}
+	return exit.With(exit.Failed, fmt.Sprintf("import it on every node, as in `ctr -n k8s.io images import %s` (k8shost: copy it into DATA-DIR/agent/images and restart), "+
+		"or push it to a registry of yours and give --image", archive),
+		fmt.Errorf("the cluster's nodes cannot have the image %s (%s)", image, trouble))
+}

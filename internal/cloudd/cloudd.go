@@ -73,6 +73,7 @@ func newManager(config *Config, api *rest.Config, log *slog.Logger) (manager.Man
 		// A stopped leader lets the next one begin at once.
 		LeaderElectionReleaseOnCancel: true,
 		HealthProbeBindAddress:        config.HealthAddress,
+		PprofBindAddress:              config.ProfileAddress,
 		Metrics: metricsserver.Options{
 			BindAddress: config.MetricsAddress, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization,
 		},

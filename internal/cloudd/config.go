@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -57,6 +58,9 @@ type Config struct {
 	AdmissionNames   []string
 	HealthAddress    string
 	MetricsAddress   string
+	ProfileAddress   string
+
+	FakeStep time.Duration
 }
 
 // AddFlags adds the flags.
@@ -77,6 +81,8 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&c.AdmissionNames, "admission-names", []string{"admission.plasmacloud-system.svc"}, "`names` that admission's certificate is good for")
 	fs.StringVar(&c.HealthAddress, "health-bind-address", ":8081", "`address` of /healthz and /readyz")
 	fs.StringVar(&c.MetricsAddress, "metrics-bind-address", ":8443", "`address` of /metrics, over TLS; 0 for none")
+	fs.StringVar(&c.ProfileAddress, "pprof-bind-address", "", "`address` of /debug/pprof, without TLS or authentication, so on loopback only; none where it is empty")
+	fs.DurationVar(&c.FakeStep, "fake-step-duration", 200*time.Millisecond, "how long a step of a cluster of type Fake takes, where the cluster says nothing else")
 }
 
 // Validate names all that is wrong at once.

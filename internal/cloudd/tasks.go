@@ -19,9 +19,6 @@ import (
 	"plasmacloud.io/plasmacloud/internal/task/redis"
 )
 
-// fakeDuration is how long a step of a fake cluster takes.
-const fakeDuration = 200 * time.Millisecond
-
 // setupTasks gives the controllers a queue to put tasks into, and the workers one to take them from.
 func (d *Daemon) setupTasks() error {
 	if !d.config.has(RoleControllers) && !d.config.has(RoleWorkers) {
@@ -63,7 +60,7 @@ func (d *Daemon) queue() (task.Queue, error) {
 func (d *Daemon) setupWorkers(queue task.Queue) error {
 	worker, err := task.NewWorker(task.Config{
 		Record:   record.New(d.manager.GetClient(), d.manager.GetAPIReader(), clock.RealClock{}),
-		Planner:  provisioner.Set{v1alpha1.ClusterFake: fake.New(clock.RealClock{}, d.resolveVersion, fakeDuration)},
+		Planner:  provisioner.Set{v1alpha1.ClusterFake: fake.New(clock.RealClock{}, d.resolveVersion, d.config.FakeStep)},
 		Identity: d.Identity, Version: d.Version, Clock: clock.RealClock{}, Log: d.log,
 	})
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
+	"path/filepath"
 	goruntime "runtime"
 	"strconv"
 	"strings"
@@ -16,12 +16,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 )
@@ -39,6 +42,7 @@ const (
 )
 
 func TestControl(t *testing.T) {
+	log.SetLogger(logr.Discard())
 	var runs []run
 	for _, n := range numbers(t) {
 		t.Run(strconv.Itoa(n), func(t *testing.T) { runs = append(runs, measure(t, n)) })
@@ -187,25 +191,31 @@ func (b *bench) rest(t *testing.T) idle {
 	return r
 }
 
-// profile writes where cloudd spends its time into the folder that BENCH_CONTROL_PROFILES names, if any.
+// profile writes where cloudd and the API server spend their time into the folder that BENCH_CONTROL_PROFILES names, if
+// any.
 func (b *bench) profile(t *testing.T, name string) (stop func()) {
 	t.Helper()
 	dir := os.Getenv("BENCH_CONTROL_PROFILES")
 	if dir == "" {
 		return func() {}
 	}
-	written := make(chan error, 1)
-	go func() {
-		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/profile?seconds=20", b.ports["pprof"]))
-		if err != nil {
-			written <- err
-			return
-		}
-		defer response.Body.Close()
-		content, err := io.ReadAll(response.Body)
-		written <- errors.Join(err, os.WriteFile(dir+"/"+name+".pprof", content, 0o600))
-	}()
-	return func() { must(t, <-written) }
+	admin, err := rest.HTTPClientFor(b.api.Config())
+	must(t, err)
+	var profiles sync.WaitGroup
+	for program, url := range map[string]string{cloudd: fmt.Sprintf("http://127.0.0.1:%d", b.ports["pprof"]), apiServer: b.api.URL()} {
+		profiles.Go(func() {
+			response, err := admin.Get(url + "/debug/pprof/profile?seconds=20")
+			if err != nil {
+				t.Log(err)
+				return
+			}
+			defer response.Body.Close()
+			if content, err := io.ReadAll(response.Body); err != nil || os.WriteFile(filepath.Join(dir, program+"-"+name), content, 0o600) != nil {
+				t.Log("a profile is lost", err)
+			}
+		})
+	}
+	return profiles.Wait
 }
 
 // watcher sees what becomes of clusters.

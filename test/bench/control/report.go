@@ -37,7 +37,7 @@ func (f figure) String() string {
 	if reached {
 		verdict = "ok"
 	}
-	return fmt.Sprintf("BENCH %s %.2f %s target%s%g %s", f.name, f.value, f.unit, relation, f.target, verdict)
+	return fmt.Sprintf("BENCH %s %.2f %s target%s%.4g %s", f.name, f.value, f.unit, relation, f.target, verdict)
 }
 
 // stage is something that was done to all clusters.

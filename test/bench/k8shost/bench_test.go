@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"plasmacloud.io/plasmacloud/test/e2e/lab"
+	"plasmacloud.io/plasmacloud/test/measure"
 )
 
 const (
@@ -23,9 +24,9 @@ const (
 type results struct {
 	version string
 	starts  []start
-	kubeadm []kubeadmTimes
+	kubeadm []measure.KubeadmTimes
 
-	server, shims, pods []program
+	server, shims, pods []measure.Program
 	cpu                 float64 // share of one core, idle
 	binaries            map[string]int64
 	dataDir             int64
@@ -50,7 +51,7 @@ func TestK8shost(t *testing.T) {
 	r.measureIdle(t, host)
 
 	// The two take turns, beside the same idle server: a machine that gets busy in between slows down both.
-	image, images := bringMachine(t, l.Release, host, version)
+	image, images := measure.BringMachine(t, l.Release, host, version)
 	for round := 1; round <= rounds; round++ {
 		node := l.Node(t, fmt.Sprintf("server%d", round))
 		s := measureStart(t, node)
@@ -58,8 +59,8 @@ func TestK8shost(t *testing.T) {
 		progress(t, "k8shost, round %d: API %.1f s, node %.1f s, pod %.1f s", round, s.api.Seconds(), s.node.Seconds(), s.pod.Seconds())
 		r.starts = append(r.starts, s)
 
-		k := measureKubeadm(t, host, fmt.Sprintf("machine%d", round), image, images, version)
-		progress(t, "kubeadm, round %d: API %.1f s, done %.1f s", round, k.api.Seconds(), k.done.Seconds())
+		k := measure.Kubeadm(t, host, fmt.Sprintf("machine%d", round), image, images, version)
+		progress(t, "kubeadm, round %d: API %.1f s, done %.1f s", round, k.API.Seconds(), k.Done.Seconds())
 		r.kubeadm = append(r.kubeadm, k)
 	}
 	r.print(os.Stdout)
@@ -73,13 +74,13 @@ func progress(t *testing.T, format string, args ...any) {
 func (r *results) measureIdle(t *testing.T, node *lab.Node) {
 	t.Helper()
 	cpu := func() (total time.Duration) {
-		programs, err := serverPrograms(node)
+		programs, err := measure.ServerPrograms(node)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.server = programs
 		for _, p := range programs {
-			total += p.cpu
+			total += p.CPU
 		}
 		return total
 	}
@@ -87,7 +88,7 @@ func (r *results) measureIdle(t *testing.T, node *lab.Node) {
 	<-time.After(idle)
 	r.cpu = (cpu() - before).Seconds() / idle.Seconds()
 	var err error
-	if r.shims, r.pods, err = podPrograms(node); err != nil {
+	if r.shims, r.pods, err = measure.PodPrograms(node); err != nil {
 		t.Fatal(err)
 	}
 	if r.dataDir, err = diskUse(node.Data.Path()); err != nil {
@@ -101,14 +102,14 @@ func (r *results) print(w io.Writer) {
 		for i := range values {
 			values[i] = of(i)
 		}
-		return median(values).Seconds()
+		return measure.Median(values).Seconds()
 	}
 	api := middle(func(i int) time.Duration { return r.starts[i].api })
 	node := middle(func(i int) time.Duration { return r.starts[i].node })
 	pod := middle(func(i int) time.Duration { return r.starts[i].pod })
-	kubeadmAPI := middle(func(i int) time.Duration { return r.kubeadm[i].api })
-	kubeadmDone := middle(func(i int) time.Duration { return r.kubeadm[i].done })
-	resident := float64(sum(r.server, pss)) / mebibyte
+	kubeadmAPI := middle(func(i int) time.Duration { return r.kubeadm[i].API })
+	kubeadmDone := middle(func(i int) time.Duration { return r.kubeadm[i].Done })
+	resident := float64(measure.Sum(r.server, measure.PSS)) / measure.Mebibyte
 
 	fmt.Fprintf(w, "\nKubernetes %s, medians of %d rounds, seconds from start, images present\n", r.version, rounds)
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
@@ -124,14 +125,14 @@ func (r *results) print(w io.Writer) {
 
 	fmt.Fprintf(w, "\nIdle server, MB\n")
 	table = tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
-	megabytes := func(value int64) string { return fmt.Sprintf("%.1f", float64(value)/mebibyte) }
+	megabytes := func(value int64) string { return fmt.Sprintf("%.1f", float64(value)/measure.Mebibyte) }
 	row("", "resident (PSS)", "RSS")
 	for _, p := range r.server {
-		row(p.name, megabytes(p.pss), megabytes(p.rss))
+		row(p.Name, megabytes(p.PSS), megabytes(p.RSS))
 	}
-	row("sum", megabytes(sum(r.server, pss)), megabytes(sum(r.server, rss)))
-	row(fmt.Sprintf("not in it: %d shims", len(r.shims)), megabytes(sum(r.shims, pss)), megabytes(sum(r.shims, rss)))
-	row(fmt.Sprintf("not in it: %d pods' processes", len(r.pods)), megabytes(sum(r.pods, pss)), megabytes(sum(r.pods, rss)))
+	row("sum", megabytes(measure.Sum(r.server, measure.PSS)), megabytes(measure.Sum(r.server, measure.RSS)))
+	row(fmt.Sprintf("not in it: %d shims", len(r.shims)), megabytes(measure.Sum(r.shims, measure.PSS)), megabytes(measure.Sum(r.shims, measure.RSS)))
+	row(fmt.Sprintf("not in it: %d pods' processes", len(r.pods)), megabytes(measure.Sum(r.pods, measure.PSS)), megabytes(measure.Sum(r.pods, measure.RSS)))
 	_ = table.Flush()
 
 	var binaries int64
@@ -141,12 +142,12 @@ func (r *results) print(w io.Writer) {
 	fmt.Fprintf(w, "\nOn disk: %s MB of programs (%s MB of it Kubernetes itself), %s MB data directory with its images\n\n",
 		megabytes(binaries), megabytes(r.binaries["kube"]), megabytes(r.dataDir))
 
-	for _, f := range []figure{
-		{name: "api_ready_seconds", value: api, unit: "seconds", target: 5},
-		{name: "node_ready_seconds", value: node, unit: "seconds", target: 10},
-		{name: "first_pod_seconds", value: pod, unit: "seconds", target: 12},
-		{name: "speedup_over_kubeadm", value: kubeadmDone / node, unit: "times", target: 4, least: true},
-		{name: "idle_resident_mb", value: resident, unit: "MB", target: 700},
+	for _, f := range []measure.Figure{
+		{Name: "api_ready_seconds", Value: api, Unit: "seconds", Target: 5},
+		{Name: "node_ready_seconds", Value: node, Unit: "seconds", Target: 10},
+		{Name: "first_pod_seconds", Value: pod, Unit: "seconds", Target: 12},
+		{Name: "speedup_over_kubeadm", Value: kubeadmDone / node, Unit: "times", Target: 4, Least: true},
+		{Name: "idle_resident_mb", Value: resident, Unit: "MB", Target: 700},
 	} {
 		fmt.Fprintln(w, f)
 	}

@@ -1,57 +1,53 @@
-//go:build bench
-
-package k8shost
+package measure
 
 import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
-	"plasmacloud.io/plasmacloud/internal/release"
 	"plasmacloud.io/plasmacloud/test/e2e/lab"
 )
 
-// program is a running process of a node.
-type program struct {
-	pid  int
-	name string
-	pss  int64 // what it holds in memory, pages it shares counted in parts
-	rss  int64 // the same, shared pages counted in full
-	cpu  time.Duration
+// Program is a running process of a node.
+type Program struct {
+	PID     int
+	Name    string
+	PSS     int64 // what it holds in memory, pages it shares counted in parts
+	RSS     int64 // the same, shared pages counted in full
+	Private int64 // pages that are its own alone
+	CPU     time.Duration
 }
 
-// serverPrograms are the launcher and all its children, down to the last, without the shims of pods.
-func serverPrograms(node *lab.Node) ([]program, error) {
+// ServerPrograms are the launcher and all its children, down to the last, without the shims of pods.
+func ServerPrograms(node *lab.Node) ([]Program, error) {
 	children, err := processTree()
 	if err != nil {
 		return nil, err
 	}
-	var found []program
+	var found []Program
 	for pending := []int{node.PID()}; len(pending) > 0; pending = pending[1:] {
 		p, err := readProgram(pending[0])
 		if err != nil {
 			return nil, err
 		}
-		if strings.HasPrefix(p.name, "containerd-shim") {
+		if strings.HasPrefix(p.Name, "containerd-shim") {
 			continue
 		}
 		found = append(found, p)
-		pending = append(pending, children[p.pid]...)
+		pending = append(pending, children[p.PID]...)
 	}
-	slices.SortFunc(found, func(a, b program) int { return int(b.pss - a.pss) })
+	slices.SortFunc(found, func(a, b Program) int { return int(b.PSS - a.PSS) })
 	return found, nil
 }
 
-// podPrograms are the shims of the node's pods, and what runs in the pods.
-func podPrograms(node *lab.Node) (shims, pods []program, err error) {
+// PodPrograms are the shims of the node's pods, and what runs in the pods.
+func PodPrograms(node *lab.Node) (shims, pods []Program, err error) {
 	children, err := processTree()
 	if err != nil {
 		return nil, nil, err
@@ -61,7 +57,7 @@ func podPrograms(node *lab.Node) (shims, pods []program, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if !strings.HasPrefix(p.name, "containerd-shim") {
+		if !strings.HasPrefix(p.Name, "containerd-shim") {
 			continue
 		}
 		shims = append(shims, p)
@@ -70,7 +66,7 @@ func podPrograms(node *lab.Node) (shims, pods []program, err error) {
 				return nil, nil, err
 			}
 			pods = append(pods, p)
-			pending = append(pending, children[p.pid]...)
+			pending = append(pending, children[p.PID]...)
 		}
 	}
 	return shims, pods, nil
@@ -112,14 +108,14 @@ func readStat(pid int) ([]string, error) {
 // tick is the unit in which the kernel counts processor time for us: 1/100 s on every architecture we know.
 const tick = 10 * time.Millisecond
 
-func readProgram(pid int) (program, error) {
-	p := program{pid: pid}
+func readProgram(pid int) (Program, error) {
+	p := Program{PID: pid}
 	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
 		return p, err
 	}
 	name, _, _ := bytes.Cut(cmdline, []byte{0})
-	p.name = filepath.Base(string(name))
+	p.Name = filepath.Base(string(name))
 	fields, err := readStat(pid)
 	if err != nil {
 		return p, err
@@ -129,7 +125,7 @@ func readProgram(pid int) (program, error) {
 		if err != nil {
 			return p, fmt.Errorf("read processor time of process %d: %w", pid, err)
 		}
-		p.cpu += time.Duration(ticks) * tick
+		p.CPU += time.Duration(ticks) * tick
 	}
 	rollup, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
@@ -138,76 +134,28 @@ func readProgram(pid int) (program, error) {
 	for lines := bufio.NewScanner(bytes.NewReader(rollup)); lines.Scan(); {
 		var kib int64
 		if _, err := fmt.Sscanf(lines.Text(), "Pss: %d kB", &kib); err == nil {
-			p.pss = kib * 1024
+			p.PSS = kib * 1024
 		} else if _, err := fmt.Sscanf(lines.Text(), "Rss: %d kB", &kib); err == nil {
-			p.rss = kib * 1024
+			p.RSS = kib * 1024
+		} else if _, err := fmt.Sscanf(lines.Text(), "Private_Clean: %d kB", &kib); err == nil {
+			p.Private += kib * 1024
+		} else if _, err := fmt.Sscanf(lines.Text(), "Private_Dirty: %d kB", &kib); err == nil {
+			p.Private += kib * 1024
 		}
 	}
 	return p, nil
 }
 
-func sum(programs []program, of func(program) int64) (total int64) {
+// Sum adds something up.
+func Sum(programs []Program, of func(Program) int64) (total int64) {
 	for _, p := range programs {
 		total += of(p)
 	}
 	return total
 }
 
-func pss(p program) int64 { return p.pss }
-func rss(p program) int64 { return p.rss }
+// PSS is what a program holds in memory.
+func PSS(p Program) int64 { return p.PSS }
 
-// serverBinaries are the files of the release that a single server with etcd uses.
-var serverBinaries = []string{"k8shost", "prismnet", "etcd", "etcdutl", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "loopback"}
-
-// binarySizes is the size of the programs that a server uses, Kubernetes itself first.
-func binarySizes(catalogue *release.Catalogue, version string) (map[string]int64, error) {
-	kube, err := catalogue.Kube(version)
-	if err != nil {
-		return nil, err
-	}
-	paths := []string{kube}
-	for _, name := range serverBinaries {
-		path, err := catalogue.Binary(name)
-		if err != nil {
-			return nil, err
-		}
-		paths = append(paths, path)
-	}
-	sizes := map[string]int64{}
-	for _, path := range paths {
-		info, err := os.Stat(path)
-		if err != nil {
-			return nil, err
-		}
-		sizes[filepath.Base(path)] = info.Size()
-	}
-	return sizes, nil
-}
-
-// diskUse is what a directory takes on its own file system, as du(1) counts it.
-func diskUse(dir string) (int64, error) {
-	var total int64
-	var device uint64
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if os.IsNotExist(err) {
-			return nil // it was there a moment ago
-		}
-		if err != nil {
-			return err
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return nil //nolint:nilerr // it was there a moment ago
-		}
-		stat := info.Sys().(*syscall.Stat_t)
-		if path == dir {
-			device = stat.Dev
-		}
-		if stat.Dev != device {
-			return fs.SkipDir
-		}
-		total += stat.Blocks * 512
-		return nil
-	})
-	return total, err
-}
+// RSS is the same with shared pages in full.
+func RSS(p Program) int64 { return p.RSS }

@@ -1,6 +1,4 @@
-//go:build bench
-
-package k8shost
+package measure
 
 import (
 	"context"
@@ -52,12 +50,12 @@ spec:
   - {name: tmp, emptyDir: {medium: Memory}}
 `))
 
-// kubeadmTimes is how long after its start kubeadm reached what can be compared. The node it makes is not Ready
+// KubeadmTimes is how long after its start kubeadm reached what can be compared. The node it makes is not Ready
 // before somebody installs a pod network.
-type kubeadmTimes struct{ api, done time.Duration }
+type KubeadmTimes struct{ API, Done time.Duration }
 
-// bringMachine gives the node the machine image, and lays down the images for kubeadm inside of it. It returns where.
-func bringMachine(t *testing.T, catalogue *release.Catalogue, node *lab.Node, version string) (image, images string) {
+// BringMachine gives the node the machine image, and lays down the images for kubeadm inside of it. It returns where.
+func BringMachine(t *testing.T, catalogue *release.Catalogue, node *lab.Node, version string) (image, images string) {
 	t.Helper()
 	machine, err := catalogue.Image(release.ImageMachine, version)
 	if err != nil {
@@ -88,10 +86,10 @@ func bringMachine(t *testing.T, catalogue *release.Catalogue, node *lab.Node, ve
 	return machine.Refs[0], images
 }
 
-// measureKubeadm boots a new machine as a pod of the node's cluster and runs `kubeadm init` in it.
-func measureKubeadm(t *testing.T, node *lab.Node, name, image, images, version string) kubeadmTimes {
+// Kubeadm boots a new machine as a pod of the node's cluster and runs `kubeadm init` in it.
+func Kubeadm(t *testing.T, node *lab.Node, name, image, images, version string) KubeadmTimes {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*Patience)
 	defer cancel()
 	var manifest strings.Builder
 	if err := machinePod.Execute(&manifest, map[string]string{"Name": name, "Image": image, "Images": images}); err != nil {
@@ -101,7 +99,7 @@ func measureKubeadm(t *testing.T, node *lab.Node, name, image, images, version s
 	defer node.Kubectl(t, "delete", "pod", name, "--wait", "--timeout=100s")
 	node.Kubectl(t, "wait", "pod/"+name, "--for=condition=Ready", "--timeout=100s")
 	address := node.Kubectl(t, "get", "pod", name, "-o", "jsonpath={.status.podIP}")
-	err := poll(ctx, func() error {
+	err := Poll(ctx, func() error {
 		_, err := node.TryExec(name, "systemctl", "is-active", "containerd", "preload-images")
 		return err
 	})
@@ -120,7 +118,7 @@ func measureKubeadm(t *testing.T, node *lab.Node, name, image, images, version s
 	if err != nil {
 		t.Fatalf("kubeadm init: %v\n%s", err, node.Exec(t, name, "journalctl", "--no-pager", "--unit=kubeadm-init", "--lines=100"))
 	}
-	return kubeadmTimes{api: apiReady - began, done: ended - began}
+	return KubeadmTimes{API: apiReady - began, Done: ended - began}
 }
 
 // awaitReadyz returns when, on the monotonic clock, an API server says that it is ready, which it tells anybody.
@@ -128,7 +126,7 @@ func awaitReadyz(ctx context.Context, node *lab.Node, address string) (time.Dura
 	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{
 		DialContext: node.Dial, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // nothing is said, and nothing believed
 	}}
-	err := poll(ctx, func() error {
+	err := Poll(ctx, func() error {
 		response, err := client.Get("https://" + address + ":6443/readyz")
 		if err != nil {
 			return err
@@ -152,7 +150,7 @@ func awaitReadyz(ctx context.Context, node *lab.Node, address string) (time.Dura
 // awaitUnit returns when, on the monotonic clock, a command that systemd runs began and ended.
 func awaitUnit(ctx context.Context, node *lab.Node, pod, unit string) (began, ended time.Duration, err error) {
 	properties := map[string]int64{}
-	err = poll(ctx, func() error {
+	err = Poll(ctx, func() error {
 		output, err := node.TryExec(pod, "systemctl", "show", unit, "--property=ExecMainStatus",
 			"--property=ExecMainStartTimestampMonotonic", "--property=ExecMainExitTimestampMonotonic")
 		if err != nil {

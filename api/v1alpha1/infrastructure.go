@@ -35,3 +35,11 @@ const (
 	KubeconfigSuperAdmin        = "super-admin.conf"
 	KubeconfigSuperAdminService = "super-admin.svc"
 )
+
+// Groups of a cluster's users. Each is bound to the ClusterRole of its name in every cluster that the platform makes, and
+// is what short-lived kubeconfigs are issued for.
+const (
+	GroupClusterAdmin = "plasmacloud:cluster-admin"
+	GroupClusterEdit  = "plasmacloud:edit"
+	GroupClusterView  = "plasmacloud:view"
+)

@@ -3,6 +3,9 @@ package k8s
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -21,11 +24,14 @@ import (
 
 func kubeconfig(s *session.Session, kind *resource.Kind[*v1alpha1.Cluster]) *cobra.Command {
 	var superAdmin, internal, merge bool
+	var role string
+	var ttl time.Duration
 	cmd := &cobra.Command{
 		Use: "kubeconfig CLUSTER", Short: "Print the kubeconfig of a cluster",
 		Long: "kubeconfig prints the administrator's kubeconfig of a cluster. It is a secret: keep the file to yourself, or put it where\n" +
-			"kubectl looks with --merge.",
-		Example:           "  cloud k8s kubeconfig dev-cluster > kubeconfig.yaml\n  cloud k8s kubeconfig dev-cluster --merge && kubectl get nodes",
+			"kubectl looks with --merge. With --role or --ttl the cluster issues one that is good for that role, and that time, only.",
+		Example: "  cloud k8s kubeconfig dev-cluster > kubeconfig.yaml\n  cloud k8s kubeconfig dev-cluster --merge && kubectl get nodes\n" +
+			"  cloud k8s kubeconfig dev-cluster --role view --ttl 1h > viewer.yaml",
 		Args:              command.Exactly("CLUSTER"),
 		ValidArgsFunction: kind.Complete(s, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,6 +44,15 @@ func kubeconfig(s *session.Session, kind *resource.Kind[*v1alpha1.Cluster]) *cob
 			if err != nil {
 				return err
 			}
+			if cmd.Flags().Changed("role") || cmd.Flags().Changed("ttl") {
+				user, err := userName(ctx, s)
+				if err != nil {
+					return err
+				}
+				if content, err = shortLived(ctx, content, user, role, ttl); err != nil {
+					return err
+				}
+			}
 			if merge {
 				return merged(s, cluster, content)
 			}
@@ -47,6 +62,9 @@ func kubeconfig(s *session.Session, kind *resource.Kind[*v1alpha1.Cluster]) *cob
 	}
 	cmd.Flags().BoolVar(&superAdmin, "super-admin", false, "with more permissions, for troubleshooting")
 	cmd.Flags().BoolVar(&internal, "internal", false, "with the address that is good inside of the management cluster")
+	command.Choice(cmd, cmd.Flags(), &role, "role", "", "cluster-admin", "issue a short-lived one for this role", slices.Sorted(maps.Keys(roleGroups()))...)
+	cmd.Flags().DurationVar(&ttl, "ttl", time.Hour, "issue a short-lived one, good for this `time`")
+	cmd.MarkFlagsMutuallyExclusive("role", "super-admin")
 	cmd.Flags().BoolVar(&merge, "merge", false, "put it into the file that kubectl reads, and make it current there")
 	return cmd
 }
@@ -74,7 +92,7 @@ func stored(ctx context.Context, s *session.Session, cluster *v1alpha1.Cluster, 
 	}
 	name := cluster.Status.KubeconfigSecret
 	if name == "" {
-		name = fmt.Sprintf("kubernetes-%s-admin-kubeconfig", cluster.Name)
+		name = v1alpha1.AdminKubeconfigSecret(cluster.Name)
 	}
 	secret := &corev1.Secret{}
 	err = api.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: name}, secret)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"plasmacloud.io/plasmacloud/internal/bootstrap"
 	"plasmacloud.io/plasmacloud/internal/k8shost/component"
 	"plasmacloud.io/plasmacloud/internal/k8shost/config"
 )
@@ -14,11 +15,8 @@ import (
 type Datastore struct {
 	// Components run the datastore, where it runs on this node.
 	Components []component.Component
-	args       []string
+	etcd       bootstrap.Etcd
 }
-
-// APIServerArgs tell the API server how to reach the datastore.
-func (d Datastore) APIServerArgs() []string { return append([]string(nil), d.args...) }
 
 // Datastore returns the datastore that the configuration asks for; members says how an embedded etcd finds its
 // cluster.
@@ -39,14 +37,9 @@ func (p *Plane) Datastore(members EtcdMembership) Datastore {
 
 func (p *Plane) externalEtcd() Datastore {
 	c := p.Config
-	args := []string{"etcd-servers=" + c.DatastoreEndpoint.Reveal()}
-	if c.DatastoreCAFile != "" {
-		args = append(args, "etcd-cafile="+c.DatastoreCAFile)
-	}
-	if c.DatastoreCertFile != "" {
-		args = append(args, "etcd-certfile="+c.DatastoreCertFile, "etcd-keyfile="+c.DatastoreKeyFile)
-	}
-	return Datastore{args: args}
+	return Datastore{etcd: bootstrap.Etcd{
+		Servers: []string{c.DatastoreEndpoint.Reveal()}, CA: c.DatastoreCAFile, Cert: c.DatastoreCertFile, Key: c.DatastoreKeyFile,
+	}}
 }
 
 // kine is an etcd API in front of an SQL database. It listens on a socket that only root reaches.
@@ -73,5 +66,5 @@ func (p *Plane) kine(endpoint string) Datastore {
 			return connection.Close()
 		},
 	})
-	return Datastore{Components: []component.Component{process}, args: []string{"etcd-servers=unix://" + socket}}
+	return Datastore{Components: []component.Component{process}, etcd: bootstrap.Etcd{Servers: []string{"unix://" + socket}}}
 }

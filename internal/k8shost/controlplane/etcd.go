@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"plasmacloud.io/plasmacloud/internal/bootstrap"
 	"plasmacloud.io/plasmacloud/internal/k8shost/component"
 	"plasmacloud.io/plasmacloud/internal/k8shost/pki"
 )
@@ -90,11 +91,9 @@ func (p *Plane) embeddedEtcd(m EtcdMembership) Datastore {
 	})
 	return Datastore{
 		Components: []component.Component{process},
-		args: []string{
-			"etcd-servers=" + local,
-			"etcd-cafile=" + p.PKI.CAPath(pki.EtcdCA),
-			"etcd-certfile=" + p.PKI.CertPath(pki.APIServerEtcdClient),
-			"etcd-keyfile=" + p.PKI.KeyPath(pki.APIServerEtcdClient),
+		etcd: bootstrap.Etcd{
+			Servers: []string{local}, CA: p.PKI.CAPath(pki.EtcdCA),
+			Cert: p.PKI.CertPath(pki.APIServerEtcdClient), Key: p.PKI.KeyPath(pki.APIServerEtcdClient),
 		},
 	}
 }

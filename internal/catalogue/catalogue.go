@@ -102,6 +102,11 @@ type Catalogue struct {
 	Series             []Series       `json:"series"`
 	InstanceTypes      []InstanceType `json:"instanceTypes"`
 	Presets            []Preset       `json:"presets"`
+	// ControlPlaneReplicas that a hosted cluster has unless it says otherwise; the API's own default where it is 0. One
+	// is enough where the management cluster has one node only.
+	ControlPlaneReplicas int32 `json:"controlPlaneReplicas,omitempty"`
+	// Images of the platform by Kubernetes version and by what they are, such as kube-apiserver.
+	Images map[string]map[string]string `json:"images,omitempty"`
 }
 
 //go:embed catalogue.yaml

@@ -125,3 +125,11 @@ func fill(resources v1alpha1.Resources, cpu, memory resource.Quantity) v1alpha1.
 	}
 	return *filled
 }
+
+// Image is the reference of an image that clusters of a version, in full, run.
+func (c *Catalogue) Image(version, name string) (string, error) {
+	if ref := c.Images[version][name]; ref != "" {
+		return ref, nil
+	}
+	return "", fmt.Errorf("this installation has no image %s for Kubernetes %s: install a release that has it with `cloud up`", name, version)
+}

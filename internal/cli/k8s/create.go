@@ -52,6 +52,7 @@ func create(s *session.Session, kind *resource.Kind[*v1alpha1.Cluster]) *cobra.C
 				if err := offers(offered, &object.Spec); err != nil {
 					return err
 				}
+				sizeControlPlane(offered, &object.Spec)
 			}
 			return kind.Create(cmd.Context(), s, object, &creation)
 		},
@@ -71,7 +72,7 @@ func (d *description) addTo(cmd *cobra.Command, s *session.Session) {
 	command.Choice(cmd, set, &d.kind, "type", "", "", "how the control plane runs, Hosted where it is not given",
 		"Hosted", "Kubeadm", "K3s", "EKS", "GKE", "AKS", "Fake")
 	set.StringVar(&d.instanceType, "instance-type", "", "`size` of nodes whose group names none, such as u1.medium")
-	set.Int32Var(&d.controlPlane, "control-plane-replicas", 0, "`number` of replicas of the control plane; 2 where it is not given")
+	set.Int32Var(&d.controlPlane, "control-plane-replicas", 0, "`number` of replicas of the control plane; 2 where it is not given, or 1 where a hosted one could not spread")
 	set.StringVar(&d.host, "host", "", "DNS `name` of the cluster's API")
 	set.StringVar(&d.podCIDR, "pod-cidr", "", "`range` of pods' addresses; 192.168.0.0/16 where it is not given")
 	set.StringVar(&d.serviceCIDR, "service-cidr", "", "`range` of services' addresses; 10.96.0.0/12 where it is not given")
@@ -161,6 +162,14 @@ func (d *description) nodes(cmd *cobra.Command, spec *v1alpha1.ClusterSpec, from
 		spec.NodeGroups[name] = group
 	}
 	return nil
+}
+
+// sizeControlPlane leaves the number of a hosted control plane's replicas to the installation where nobody says it.
+func sizeControlPlane(offered *catalogue.Catalogue, spec *v1alpha1.ClusterSpec) {
+	hosted := spec.Type == "" || spec.Type == v1alpha1.ClusterHosted
+	if offered != nil && hosted && spec.ControlPlane.Replicas == 0 {
+		spec.ControlPlane.Replicas = offered.ControlPlaneReplicas
+	}
 }
 
 // offers checks early, and in plainer words, what the API checks anyway.

@@ -51,7 +51,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Queue.Add(ctx, task); err != nil {
 		return ctrl.Result{}, err // tried again with backoff: the queue may be away for a while
 	}
-	return ctrl.Result{RequeueAfter: readdInterval}, nil
+	return ctrl.Result{RequeueAfter: r.again(task)}, nil
+}
+
+// again is how long the queue is trusted with the task: a while, or, where it is to be tried again at a later time, until
+// then.
+func (r *Reconciler) again(task *v1alpha1.Task) time.Duration {
+	if task.Status.RetryAt == nil {
+		return readdInterval
+	}
+	return max(readdInterval, task.Status.RetryAt.Sub(r.Now()))
 }
 
 func (r *Reconciler) retire(ctx context.Context, task *v1alpha1.Task) (ctrl.Result, error) {

@@ -1,5 +1,5 @@
-// Package controller_test runs the controllers of tenancy and infrastructure together, as cloudd does, against a real API
-// server, and does to their objects what people do.
+// Package controller holds a package for each kind of ours. What they do together is tested here: the controllers of
+// tenancy and infrastructure run as in cloudd, against a real API server, while people change their objects.
 package controller_test
 
 import (

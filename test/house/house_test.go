@@ -38,6 +38,8 @@ var rules = map[string]struct {
 			"internal/k8shost/a.go": `package a; import _ "plasmacloud.io/plasmacloud/internal/b"`,
 			"internal/b/b.go":       `package b; import _ "sigs.k8s.io/controller-runtime/pkg/client"`,
 		}, "internal/k8shost imports internal/b imports sigs.k8s.io/controller-runtime/pkg/client"},
+		{files{"internal/task/memory/a.go": `package a; import _ "sigs.k8s.io/controller-runtime/pkg/client"`}, "without controllers"},
+		{files{"internal/iam/a.go": `package a; import _ "sigs.k8s.io/controller-runtime/pkg/client"`}, "without controllers"},
 		{files{"internal/b/b.go": `package b; import _ "plasmacloud.io/plasmacloud/internal/distro/cache"`}, "cmd/distro alone"},
 		{files{"internal/release/b.go": `package b; import _ "plasmacloud.io/plasmacloud/internal/distro"`}, "where nothing is built"},
 		{files{
@@ -134,6 +136,8 @@ func TestWhatIsAllowed(t *testing.T) {
 		"cmd/distro/main.go": "// Command distro builds the distribution from its sources.\npackage main\n" + `import _ "plasmacloud.io/plasmacloud/internal/distro"`,
 		"distro/v1/go.mod":   "module x\n",
 		"distro/v1/a.go":     `package main; import _ "k8s.io/kubernetes/cmd/kubelet/app"`,
+		"internal/task/record/a.go": "// Package record keeps what the engine has to remember in the API.\npackage record\n" +
+			`import _ "sigs.k8s.io/controller-runtime/pkg/client"`,
 		"internal/distro/a.go": "// Package distro builds everything that is in a release, and caches it.\npackage distro\n" +
 			`import _ "plasmacloud.io/plasmacloud/internal/distro/cache"`,
 	}

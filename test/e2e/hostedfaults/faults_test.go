@@ -1,0 +1,161 @@
+//go:build e2e
+
+// Package hostedfaults is the scenario of hosted clusters in trouble: the daemon killed at every step of a creation and
+// of a deletion, clusters deleted while they are made, clusters that cannot be made, and many made and deleted in a row.
+package hostedfaults
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"plasmacloud.io/plasmacloud/test/e2e/lab"
+)
+
+const namespace = "project-default"
+
+func TestHostedFaults(t *testing.T) {
+	l := lab.New(t)
+	host := l.Node(t, "host")
+	lab.Step(t, "up", func(t *testing.T) { host.Cloud(t, "up", "--data-dir", host.Data.Path()) })
+	lab.Step(t, "the daemon is killed at every step of a creation", func(t *testing.T) { killCreating(t, host) })
+	lab.Step(t, "the daemon is killed at every step of a deletion", func(t *testing.T) { killDeleting(t, host) })
+	lab.Step(t, "a cluster is deleted while it is made", func(t *testing.T) { deleteEarly(t, host) })
+	lab.Step(t, "what cannot be made says why", func(t *testing.T) { badInput(t, host) })
+	lab.Step(t, "a lost control plane is deleted by force", func(t *testing.T) { force(t, host) })
+	lab.Step(t, "ten in a row", func(t *testing.T) { tenInARow(t, host) })
+	lab.Step(t, "down", func(t *testing.T) { host.Cloud(t, "down", "--data-dir", host.Data.Path(), "--purge", "--yes") })
+}
+
+// kill ends the daemon without warning. A pod that is deleted with no grace is killed like a process, but the next one
+// starts at once: the kubelet would make a container that dies again and again wait longer each time.
+func kill(t *testing.T, host *lab.Node) {
+	t.Helper()
+	host.Kubectl(t, "delete", "pods", "-n", "plasmacloud-system", "-l", "app=cloudd", "--grace-period=0", "--force")
+}
+
+// killAtEveryStep kills the daemon whenever the cluster's task of an operation has come to another step. It returns the
+// steps in which it did.
+func killAtEveryStep(t *testing.T, host *lab.Node, cluster, operation string, done func() error) []string {
+	t.Helper()
+	var killed []string
+	lab.Eventually(t, 6*time.Minute, operation+" of "+cluster, func() error {
+		step, err := host.TryKubectl("get", "tasks.plasmacloud.io", "-n", namespace, "-l", "plasmacloud.io/cluster="+cluster,
+			"-o", fmt.Sprintf("jsonpath={.items[?(@.spec.operation==%q)].status.step}", operation))
+		if err == nil && step != "" && (len(killed) == 0 || killed[len(killed)-1] != step) {
+			killed = append(killed, step)
+			kill(t, host)
+		}
+		return done()
+	})
+	return killed
+}
+
+func killCreating(t *testing.T, host *lab.Node) {
+	host.Cloud(t, "k8s", "create", "--name", "tough", "--workers", "1")
+	killed := killAtEveryStep(t, host, "tough", "Create", func() error { return phase(host, "tough", "RUNNING") })
+	if len(killed) < 4 {
+		t.Errorf("killed in %v only", killed)
+	}
+	t.Logf("killed in %v", killed)
+	operations := host.Kubectl(t, "get", "tasks.plasmacloud.io", "-n", namespace, "-l", "plasmacloud.io/cluster=tough", "-o", "jsonpath={.items[*].spec.operation}")
+	if operations != "Create" {
+		t.Errorf("tasks of the cluster: %q, want one", operations)
+	}
+	tough := host.Tenant(t, "default", "tough")
+	tough.AwaitNodes(t, 1)
+	if machines := strings.Fields(host.Kubectl(t, "get", "machines.plasmacloud.io", "-n", namespace, "-o", "name")); len(machines) != 1 {
+		t.Errorf("machines: %v, want one", machines)
+	}
+}
+
+func killDeleting(t *testing.T, host *lab.Node) {
+	tough := host.Tenant(t, "default", "tough")
+	host.Cloud(t, "k8s", "delete", "tough", "--yes")
+	killed := killAtEveryStep(t, host, "tough", "Delete", func() error { return gone(host, "tough") })
+	if len(killed) < 2 {
+		t.Errorf("killed in %v only", killed)
+	}
+	t.Logf("killed in %v", killed)
+	tough.AwaitGone(t)
+}
+
+// deleteEarly deletes clusters at once, and when the control plane is about to start.
+func deleteEarly(t *testing.T, host *lab.Node) {
+	for name, step := range map[string]string{"early-a": "", "early-b": "control-plane"} {
+		host.Cloud(t, "k8s", "create", "--name", name, "--workers", "1")
+		lab.Eventually(t, time.Minute, name+" is at step "+step, func() error {
+			have, err := host.TryKubectl("get", "tasks.plasmacloud.io", "-n", namespace, "-l", "plasmacloud.io/cluster="+name, "-o", "jsonpath={.items[*].status.step}")
+			if err == nil && step != "" && have != step {
+				err = fmt.Errorf("it is at %q", have)
+			}
+			return err
+		})
+		host.Cloud(t, "k8s", "delete", name, "--yes", "--wait")
+		(&lab.Tenant{Host: host, Project: "default", Name: name}).AwaitGone(t)
+	}
+}
+
+func badInput(t *testing.T, host *lab.Node) {
+	for wanted, args := range map[string][]string{
+		"v1.36":        {"--name", "old", "--version", "v1.20"},
+		"nodes":        {"--name", "crowded", "--workers", "900"},
+		"no-such-type": {"--name", "odd", "--instance-type", "no-such-type"},
+	} {
+		output, err := host.TryCloud(append([]string{"k8s", "create"}, args...)...)
+		if err == nil || !strings.Contains(output, wanted) {
+			t.Errorf("cloud k8s create %s: %v; want a refusal with %q in\n%s", strings.Join(args, " "), err, wanted, output)
+		}
+	}
+	host.Cloud(t, "k8s", "create", "--name", "huge", "--workers", "1", "--instance-type", "u1.8xlarge")
+	lab.Eventually(t, 2*time.Minute, "the machine says that it is too large", func() error {
+		message, err := host.TryKubectl("get", "machines.plasmacloud.io", "-n", namespace, "-l", "plasmacloud.io/cluster=huge", "-o", `jsonpath={.items[*].status.conditions[?(@.type=="Ready")].message}`)
+		if err == nil && !strings.Contains(strings.ToLower(message), "insufficient") {
+			err = fmt.Errorf("it says %q", message)
+		}
+		return err
+	})
+	if output, err := host.TryCloud("k8s", "create", "--name", "huge"); err == nil || !strings.Contains(output, "huge") {
+		t.Errorf("a name that is taken: %v\n%s", err, output)
+	}
+	// Mended, it comes up by itself.
+	host.Kubectl(t, "patch", "clusters.plasmacloud.io/huge", "-n", namespace, "--type=merge", "-p", `{"spec":{"nodeGroups":{"workers":{"instanceType":"u1.medium"}}}}`)
+	lab.Eventually(t, 4*time.Minute, "the mended cluster runs", func() error { return phase(host, "huge", "RUNNING") })
+	host.Cloud(t, "k8s", "delete", "huge", "--yes", "--wait")
+	(&lab.Tenant{Host: host, Project: "default", Name: "huge"}).AwaitGone(t)
+}
+
+// force deletes a cluster whose control plane and machines somebody has taken away.
+func force(t *testing.T, host *lab.Node) {
+	host.Cloud(t, "k8s", "create", "--name", "lost", "--workers", "1", "--wait")
+	lost := host.Tenant(t, "default", "lost")
+	host.Kubectl(t, "delete", "namespace", lost.Infrastructure(t), "--wait=false")
+	host.Cloud(t, "k8s", "delete", "lost", "--yes", "--force", "--wait")
+	lost.AwaitGone(t)
+}
+
+func tenInARow(t *testing.T, host *lab.Node) {
+	for i := range 10 {
+		host.Cloud(t, "k8s", "create", "--name", "again", "--workers", "0", "--wait")
+		host.Cloud(t, "k8s", "delete", "again", "--yes", "--wait")
+		(&lab.Tenant{Host: host, Project: "default", Name: "again"}).AwaitGone(t)
+		t.Logf("%d of 10", i+1)
+	}
+}
+
+func phase(host *lab.Node, cluster, want string) error {
+	have, err := host.TryKubectl("get", "clusters.plasmacloud.io", cluster, "-n", namespace, "-o", "jsonpath={.status.phase}")
+	if err == nil && have != want {
+		err = fmt.Errorf("it is %s", have)
+	}
+	return err
+}
+
+func gone(host *lab.Node, cluster string) error {
+	left, err := host.TryKubectl("get", "clusters.plasmacloud.io", cluster, "-n", namespace, "--ignore-not-found", "-o", "name")
+	if err == nil && left != "" {
+		err = fmt.Errorf("%s is there", left)
+	}
+	return err
+}

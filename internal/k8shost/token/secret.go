@@ -34,27 +34,52 @@ type Options struct {
 	Description string
 }
 
+// NewBootstrap makes a bootstrap token for agents of the cluster with the CA given by its hash. The cluster accepts it
+// once its Secret (BootstrapSecret) is there.
+func NewBootstrap(caHash string) (Token, error) {
+	if err := checkHash(caHash); err != nil {
+		return Token{}, fmt.Errorf("make token: %w", err)
+	}
+	text, err := bootstraputil.GenerateBootstrapToken()
+	if err != nil {
+		return Token{}, fmt.Errorf("make token: %w", err)
+	}
+	return Token{caHash: caHash, id: text[:idLength], secret: text[idLength+1:]}, nil
+}
+
+// BootstrapSecret is the Secret by which the cluster accepts a bootstrap token, until it expires; never where that is
+// the zero time.
+func BootstrapSecret(t Token, description string, expires time.Time) (*corev1.Secret, error) {
+	if t.JoinsServers() || t.id == "" {
+		return nil, errors.New("make bootstrap secret: this is no bootstrap token")
+	}
+	secret := bootstrapSecret(t.id, t.secret, description, []string{AgentGroup})
+	// The signature lets kubeadm's discovery trust cluster-info. Passwords get
+	// none: it can be read by anyone, and tried against guesses.
+	secret.Data[bootstrapapi.BootstrapTokenUsageSigningKey] = []byte("true")
+	if !expires.IsZero() {
+		secret.Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte(expires.UTC().Format(time.RFC3339))
+	}
+	return secret, nil
+}
+
 // Create makes a bootstrap token for agents of the cluster with the CA given by
 // its hash.
 func Create(ctx context.Context, client kubernetes.Interface, clk clock.PassiveClock, caHash string, opts Options) (Token, error) {
 	if opts.TTL < 0 {
 		return Token{}, fmt.Errorf("create token: the lifetime %v is negative", opts.TTL)
 	}
-	if err := checkHash(caHash); err != nil {
-		return Token{}, fmt.Errorf("create token: %w", err)
-	}
-	text, err := bootstraputil.GenerateBootstrapToken()
+	t, err := NewBootstrap(caHash)
 	if err != nil {
 		return Token{}, fmt.Errorf("create token: %w", err)
 	}
-	t := Token{caHash: caHash, id: text[:idLength], secret: text[idLength+1:]}
-	secret := bootstrapSecret(t.id, t.secret, opts.Description, []string{AgentGroup})
-	// The signature lets kubeadm's discovery trust cluster-info. Passwords get
-	// none: it can be read by anyone, and tried against guesses.
-	secret.Data[bootstrapapi.BootstrapTokenUsageSigningKey] = []byte("true")
+	var expires time.Time
 	if opts.TTL > 0 {
-		expires := clk.Now().Add(opts.TTL).UTC().Format(time.RFC3339)
-		secret.Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte(expires)
+		expires = clk.Now().Add(opts.TTL)
+	}
+	secret, err := BootstrapSecret(t, opts.Description, expires)
+	if err != nil {
+		return Token{}, fmt.Errorf("create token: %w", err)
 	}
 	if _, err := client.CoreV1().Secrets(metav1.NamespaceSystem).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
 		return Token{}, fmt.Errorf("create token: %w", err)

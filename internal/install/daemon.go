@@ -15,6 +15,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,6 +28,8 @@ import (
 const (
 	daemon     = "cloudd"
 	iamService = "iam"
+	// redisSecret holds the address of the queue's Redis, which may have a password in it.
+	redisSecret = "cloudd-redis"
 )
 
 type daemonSettings struct {
@@ -42,31 +45,58 @@ func (in *installation) applyDaemon(ctx context.Context, options platform.UpOpti
 	if err := in.applyServices(ctx); err != nil {
 		return err
 	}
-	settings := daemonSettings{Image: in.image(options), Replicas: 1, IAMIssuer: iamURL(in.iamAddress)}
-	addresses, err := in.nodeAddresses(ctx)
+	settings, err := in.daemonSettings(ctx, options)
 	if err != nil {
 		return err
-	}
-	settings.IAMNames = strings.Join(append([]string{in.iamAddress.String()}, addresses...), ",")
-	if settings.Revision, err = in.imageRevision(); err != nil {
-		return err
-	}
-	if options.Redis != "" {
-		settings.RedisSecret = "cloudd-redis"
-		secret := &corev1.Secret{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-			ObjectMeta: metav1.ObjectMeta{Name: settings.RedisSecret, Namespace: Namespace},
-			StringData: map[string]string{"url": options.Redis},
-		}
-		if err := in.applyTyped(ctx, secret); err != nil {
-			return err
-		}
 	}
 	objects, err := apply.Render(manifests, "manifests/cloudd.yaml", settings)
 	if err != nil {
 		return err
 	}
 	return apply.Objects(ctx, in.dynamic, manager, objects...)
+}
+
+func (in *installation) daemonSettings(ctx context.Context, options platform.UpOptions) (*daemonSettings, error) {
+	settings := &daemonSettings{Image: in.image(options), Replicas: 1, IAMIssuer: iamURL(in.iamAddress)}
+	addresses, err := in.nodeAddresses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	settings.IAMNames = strings.Join(append([]string{in.iamAddress.String()}, addresses...), ",")
+	if settings.Revision, err = in.imageRevision(); err != nil {
+		return nil, err
+	}
+	secret, err := in.applyRedis(ctx, options.Redis)
+	if err != nil || secret == nil {
+		return settings, err
+	}
+	settings.RedisSecret = secret.Name
+	settings.Revision += "-" + secret.ResourceVersion // another address is read by another pod
+	return settings, nil
+}
+
+// applyRedis keeps where the queue is. Where nothing is said about it, it stays where it was: repairing an installation
+// must not move its tasks.
+func (in *installation) applyRedis(ctx context.Context, redis string) (*corev1.Secret, error) {
+	secret := &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Name: redisSecret, Namespace: Namespace},
+	}
+	switch redis {
+	case "":
+	case platform.NoRedis:
+		return nil, client.IgnoreNotFound(in.client.Delete(ctx, secret))
+	default:
+		secret.Data = map[string][]byte{"url": []byte(redis)}
+		if err := in.applyTyped(ctx, secret); err != nil {
+			return nil, err
+		}
+	}
+	err := in.client.Get(ctx, client.ObjectKeyFromObject(secret), secret)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return secret, err
 }
 
 func (in *installation) image(options platform.UpOptions) string {

@@ -9,6 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 
@@ -104,6 +107,9 @@ func (in *installation) k8shost(ctx context.Context, args ...string) error {
 	}
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Env = append(os.Environ(), "PLASMACLOUD_RELEASE="+in.release.Dir())
+	if address, err := plannedAddress(in.target.DataDir); err == nil { // no proxy knows the way to the identity service
+		cmd.Env = append(cmd.Env, "NO_PROXY="+strings.Trim(os.Getenv("NO_PROXY")+","+address.String(), ","))
+	}
 	reader, writer := io.Pipe()
 	cmd.Stdout, cmd.Stderr = writer, writer
 	said := make(chan string, 1)
@@ -112,7 +118,9 @@ func (in *installation) k8shost(ctx context.Context, args ...string) error {
 		lines := bufio.NewScanner(reader)
 		for lines.Scan() {
 			last = lines.Text()
-			in.progress.Report(last)
+			if message := logged(last); message != "" {
+				in.progress.Report(message)
+			}
 		}
 		_, _ = io.Copy(io.Discard, reader) // a line too long must not block it
 		said <- last
@@ -123,6 +131,27 @@ func (in *installation) k8shost(ctx context.Context, args ...string) error {
 		return fmt.Errorf("k8shost %s: %w: %s", args[0], err, last)
 	}
 	return nil
+}
+
+var (
+	logMessage   = regexp.MustCompile(`\bmsg=("(?:[^"\\]|\\.)*"|\S+)`)
+	logComponent = regexp.MustCompile(`\bcomponent=(\S+)`)
+)
+
+// logged is what a line of k8shost's log says, or nothing where it is no such line.
+func logged(line string) string {
+	found := logMessage.FindStringSubmatch(line)
+	if found == nil {
+		return ""
+	}
+	message := found[1]
+	if plain, err := strconv.Unquote(message); err == nil {
+		message = plain
+	}
+	if component := logComponent.FindStringSubmatch(line); component != nil {
+		return component[1] + ": " + message
+	}
+	return message
 }
 
 // copyChanged copies a file unless the copy is as new and as long, and tells whether it did: what was copied once need

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -39,6 +40,7 @@ type Client struct {
 func New(base, ca string) (*Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	transport.Proxy = proxy
 	if ca != "" {
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM([]byte(ca)) {
@@ -47,6 +49,15 @@ func New(base, ca string) (*Client, error) {
 		transport.TLSClientConfig.RootCAs = pool
 	}
 	return &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{Transport: transport, Timeout: timeout}}, nil
+}
+
+// proxy is the one that the environment names, but for addresses of private networks: a service inside of a cluster on this
+// host is one, and no proxy knows the way there.
+func proxy(request *http.Request) (*url.URL, error) {
+	if address, err := netip.ParseAddr(request.URL.Hostname()); err == nil && address.IsPrivate() {
+		return nil, nil
+	}
+	return http.ProxyFromEnvironment(request)
 }
 
 // Login begins a session.
@@ -70,6 +81,11 @@ func (c *Client) Logout(ctx context.Context, token, refreshToken string) error {
 func (c *Client) Whoami(ctx context.Context, token string) (*wire.Identity, error) {
 	identity := &wire.Identity{}
 	return identity, c.call(ctx, http.MethodGet, wire.PathWhoami, token, nil, identity)
+}
+
+// Ready is nil when the service can do its work.
+func (c *Client) Ready(ctx context.Context) error {
+	return c.call(ctx, http.MethodGet, wire.PathReady, "", nil, nil)
 }
 
 // SetPassword sets the caller's password, or another user's.

@@ -28,10 +28,14 @@ type Target struct {
 	DataDir string
 }
 
+// NoRedis says that the task queue is in memory.
+const NoRedis = "none"
+
 // UpOptions are how to install.
 type UpOptions struct {
 	Target
-	// Redis is the URL of the Redis that carries the task queue; empty for the queue in memory. It may hold a password.
+	// Redis is the URL of the Redis that carries the task queue, NoRedis for the queue in memory, or empty for what there
+	// is already, which is memory at first. It may hold a password.
 	Redis string
 	// Image of the daemon, for a cluster whose nodes cannot be given the one that the release brings along.
 	Image string

@@ -61,7 +61,7 @@ func Up(s *session.Session, installer Installer) *cobra.Command {
 		},
 	}
 	targetFlags(cmd, &options.Target)
-	cmd.Flags().StringVar(&options.Redis, "redis", "", "`URL` of a Redis to carry the task queue, instead of cloudd's memory; one with a password goes into "+VariableRedis)
+	cmd.Flags().StringVar(&options.Redis, "redis", "", "`URL` of a Redis to carry the task queue, or none for cloudd's memory, which is what it is at first; one with a password goes into "+VariableRedis)
 	cmd.Flags().StringVar(&options.Image, "image", "", "`name` of cloudd's image in a registry that the nodes can reach; otherwise the release's own, which the nodes of an existing cluster have to have")
 	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "`time` after which to give up")
 	return cmd
@@ -83,8 +83,8 @@ func redis(flag, variable string) (string, error) {
 	if flag == "" {
 		name, text = VariableRedis, variable
 	}
-	if text == "" {
-		return "", nil
+	if text == "" || text == NoRedis {
+		return text, nil
 	}
 	parsed, err := url.Parse(text)
 	if err != nil || (parsed.Scheme != "redis" && parsed.Scheme != "rediss") || parsed.Host == "" {

@@ -75,8 +75,24 @@ func (n *Node) Cloud(t testing.TB, args ...string) string {
 
 // TryCloud is Cloud for commands that may fail.
 func (n *Node) TryCloud(args ...string) (string, error) {
+	return n.TryCloudWith(n.CloudConfig(), nil, "", args...)
+}
+
+// CloudConfig is the configuration of the node's own user of the command line.
+func (n *Node) CloudConfig() string { return n.Data.Path() + ".cloud/config.yaml" }
+
+// TryCloudWith is TryCloud with another configuration, a further environment and something on standard input.
+func (n *Node) TryCloudWith(config string, environment []string, input string, args ...string) (string, error) {
 	binary := filepath.Join(n.lab.Release.Dir(), "bin", "cloud")
 	cmd := exec.Command("nsenter", append([]string{"--net=" + namespacePath(n.namespace), "--", binary}, args...)...)
-	cmd.Env = append(n.lab.environment(), "PLASMACLOUD_CONFIG="+n.Data.Path()+".cloud.yaml", "NO_COLOR=1")
-	return finish(cmd, startPatience, "")
+	cmd.Env = append(append(n.lab.environment(), "PLASMACLOUD_CONFIG="+config, "NO_COLOR=1"), environment...)
+	return finish(cmd, startPatience, input)
+}
+
+// KubectlWithCloud runs kubectl with a kubeconfig that logs in by the command line, and the configuration of that.
+func (n *Node) KubectlWithCloud(config, kubeconfig string, args ...string) (string, error) {
+	cmd := n.command(n.kubectl(args)...)
+	cmd.Env = append(cmd.Env, "PLASMACLOUD_CONFIG="+config, "KUBECONFIG="+kubeconfig)
+	output, err := finish(cmd, commandPatience, "")
+	return strings.TrimSpace(output), err
 }

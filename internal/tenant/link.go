@@ -1,0 +1,140 @@
+package tenant
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"plasmacloud.io/plasmacloud/api/v1alpha1"
+)
+
+const (
+	// firstDelay grows to startDelay while an API is probably starting, and to longDelay when it stays away.
+	firstDelay  = 100 * time.Millisecond
+	startDelay  = time.Second
+	startPeriod = 2 * time.Minute
+	longDelay   = 30 * time.Second
+
+	// requestTimeout is how long an API may take to answer.
+	requestTimeout = 10 * time.Second
+
+	// credentialsInterval is how often the kubeconfig is looked at, besides when it fails. Certificates are renewed
+	// long before the old ones end.
+	credentialsInterval = 15 * time.Minute
+)
+
+// link keeps a cluster connected.
+type link struct {
+	connections *Connections
+	key         types.NamespacedName
+	uid         types.UID
+	namespace   string
+	stop        context.CancelFunc
+	log         *slog.Logger
+
+	mu      sync.Mutex
+	current *Connection
+	problem error // why there is none
+}
+
+func (l *link) get() (*Connection, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.current == nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotConnected, l.problem)
+	}
+	return l.current, nil
+}
+
+func (l *link) set(connection *Connection, problem error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.current, l.problem = connection, problem
+}
+
+// run connects again and again until ctx ends.
+func (l *link) run(ctx context.Context) {
+	began, delay := l.connections.config.Clock.Now(), firstDelay
+	for {
+		connection, err := l.connect(ctx)
+		if err == nil {
+			l.log.Info("connected to a cluster's API")
+			l.set(connection, nil)
+			l.connections.publish(Change{Cluster: l.key})
+			err = l.serve(ctx, connection)
+			l.log.Info("connecting to a cluster's API anew", "why", err)
+			began, delay = l.connections.config.Clock.Now(), firstDelay
+		}
+		l.set(nil, err)
+		if l.wait(ctx, delay, nil) != nil {
+			return
+		}
+		limit := longDelay
+		if l.connections.config.Clock.Since(began) < startPeriod {
+			limit = startDelay
+		}
+		delay = min(delay*3/2, limit)
+	}
+}
+
+// wait returns after about that time, or earlier when something is wrong with the connection, or with an error when ctx
+// ends.
+func (l *link) wait(ctx context.Context, delay time.Duration, early <-chan struct{}) error {
+	timer := l.connections.config.Clock.NewTimer(delay + rand.N(delay/5))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-early:
+	case <-timer.C():
+	}
+	return nil
+}
+
+// connect reads the kubeconfig and uses it.
+func (l *link) connect(ctx context.Context) (*Connection, error) {
+	kubeconfig, err := l.kubeconfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return l.open(ctx, kubeconfig)
+}
+
+func (l *link) kubeconfig(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	secret, err := l.connections.config.API.CoreV1().Secrets(l.namespace).Get(ctx, KubeconfigSecret, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	content := secret.Data[v1alpha1.KubeconfigSuperAdminService]
+	if len(content) == 0 {
+		return nil, fmt.Errorf("read the kubeconfig: secret %s/%s has no %s", l.namespace, secret.Name, v1alpha1.KubeconfigSuperAdminService)
+	}
+	return content, nil
+}
+
+// serve keeps a connection until the API is away or the credentials have changed, and says so.
+func (l *link) serve(ctx context.Context, connection *Connection) error {
+	defer connection.close()
+	for {
+		if err := l.wait(ctx, credentialsInterval, connection.suspect); err != nil {
+			return err
+		}
+		if err := connection.probe(ctx); err != nil {
+			return err
+		}
+		kubeconfig, err := l.kubeconfig(ctx)
+		if err == nil && !bytes.Equal(kubeconfig, connection.kubeconfig) {
+			return errors.New("the credentials have changed")
+		}
+	}
+}

@@ -120,6 +120,8 @@ func (a APIServer) Args() []string {
 		"enable-admission-plugins=NodeRestriction",
 		"enable-bootstrap-token-auth=true",
 		"encryption-provider-config="+a.PKI.EncryptionConfigPath(),
+		// Keys are rotated while it runs.
+		"encryption-provider-config-automatic-reload=true",
 		"audit-policy-file="+a.Audit.Policy,
 		"audit-log-path="+a.Audit.Log,
 		"audit-log-maxage="+strconv.Itoa(a.Audit.MaxAge),

@@ -9,8 +9,8 @@
 //
 // Two kinds of files live in the directory. Shared material (authorities,
 // service-account keys, encryption configuration) is the same on every server
-// of a cluster; it is made once and never replaced. Leaf certificates belong to
-// one node; they are derived from the shared material and the configuration and
+// of a cluster; it is made once and never replaced, but for the keys that encrypt
+// Secrets, which can be rotated. Leaf certificates belong to one node; they are derived from the shared material and the configuration and
 // are issued again whenever they no longer fit.
 package pki
 

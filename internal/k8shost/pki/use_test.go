@@ -198,29 +198,6 @@ func waitForTimer(t *testing.T, clk *clocktesting.FakeClock) {
 	}
 }
 
-func TestRotateEncryptionKeyPutsANewKeyInFront(t *testing.T) {
-	s, _ := newStore(t)
-	path := s.EncryptionConfigPath()
-	first := encryptionKeys(t, path)
-	for i, want := range []string{"key2", "key3"} {
-		if name, err := RotateEncryptionKey(path); err != nil || name != want {
-			t.Fatalf("rotation %d: %q, %v", i, name, err)
-		}
-	}
-	keys := encryptionKeys(t, path)
-	var got []string
-	for _, key := range keys {
-		got = append(got, key.Name)
-	}
-	if !slices.Equal(got, []string{"key3", "key2", "key1"}) || keys[2] != first[0] {
-		t.Errorf("keys are %v", got)
-	}
-	assertMode(t, path, 0o600)
-	before := snapshot(t, s.Dir())
-	ensure(t, s, testServer().Leaves())
-	sameFiles(t, before, snapshot(t, s.Dir()))
-}
-
 // encryptionKeys reads the file the way the API server does: by its schema.
 func encryptionKeys(t *testing.T, path string) []encryptionKey {
 	t.Helper()
@@ -257,21 +234,6 @@ func encryptionKeys(t *testing.T, path string) []encryptionKey {
 	return keys
 }
 
-func TestRotateEncryptionKeyRefusesOtherFiles(t *testing.T) {
-	s, _ := newStore(t)
-	if _, err := RotateEncryptionKey(filepath.Join(t.TempDir(), "none")); err == nil {
-		t.Error("a missing file was rotated")
-	}
-	key, err := os.ReadFile(s.KeyPath("ca"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = RotateEncryptionKey(s.KeyPath("ca"))
-	if err == nil || strings.Contains(err.Error(), strings.Split(string(key), "\n")[1]) {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestEncryptionConfigurationOfAnAdministratorIsKept(t *testing.T) {
 	s, _ := newStore(t)
 	path := s.EncryptionConfigPath()
@@ -283,8 +245,8 @@ func TestEncryptionConfigurationOfAnAdministratorIsKept(t *testing.T) {
 	overwrite(t, path, own)
 	before := snapshot(t, s.Dir())
 	ensure(t, s, testServer().Leaves())
-	if _, err := RotateEncryptionKey(path); err == nil || !strings.Contains(err.Error(), "by hand") {
-		t.Errorf("rotated: %v", err)
+	if _, err := ReadEncryption(path); err == nil || !strings.Contains(err.Error(), "by hand") {
+		t.Errorf("read: %v", err)
 	}
 	sameFiles(t, before, snapshot(t, s.Dir()))
 	for says, content := range map[string]string{

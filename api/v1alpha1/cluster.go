@@ -263,6 +263,9 @@ type ClusterStatus struct {
 	// AppliedTemplate tells a change of the nodes' number or the version from a change of anything else.
 	// +optional
 	AppliedTemplate string `json:"appliedTemplate,omitempty"`
+	// AppliedReplicas is how many nodes each node group was brought to; it tells when a group was scaled by itself.
+	// +optional
+	AppliedReplicas map[string]int32 `json:"appliedReplicas,omitempty"`
 	// Repaired is the last request for a repair that was met.
 	// +optional
 	Repaired string `json:"repaired,omitempty"`

@@ -40,6 +40,10 @@ type TaskSpec struct {
 	// Generation of the resource that the task brings about.
 	// +kubebuilder:validation:Minimum=1
 	Generation int64 `json:"generation"`
+	// Replicas is how many nodes each node group of a cluster shall have, by the group's name in the cluster's spec.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=100
+	Replicas map[string]int32 `json:"replicas,omitempty"`
 	// Priority: tasks with a higher one go first.
 	// +optional
 	Priority int32 `json:"priority,omitempty"`

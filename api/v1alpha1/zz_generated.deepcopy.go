@@ -450,6 +450,13 @@ func (in *ClusterSpec) DeepCopy() *ClusterSpec {
 func (in *ClusterStatus) DeepCopyInto(out *ClusterStatus) {
 	*out = *in
 	out.Nodes = in.Nodes
+	if in.AppliedReplicas != nil {
+		in, out := &in.AppliedReplicas, &out.AppliedReplicas
+		*out = make(map[string]int32, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.Inventory != nil {
 		in, out := &in.Inventory, &out.Inventory
 		*out = make([]InventoryItem, len(*in))
@@ -1560,6 +1567,13 @@ func (in *TaskList) DeepCopyObject() runtime.Object {
 func (in *TaskSpec) DeepCopyInto(out *TaskSpec) {
 	*out = *in
 	out.Resource = in.Resource
+	if in.Replicas != nil {
+		in, out := &in.Replicas, &out.Replicas
+		*out = make(map[string]int32, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.Deadline != nil {
 		in, out := &in.Deadline, &out.Deadline
 		*out = (*in).DeepCopy()

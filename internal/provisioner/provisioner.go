@@ -101,15 +101,24 @@ func participle(operation v1alpha1.Operation) string {
 	}
 }
 
-// Nodes is the number of worker nodes that a cluster is asked to have.
-func Nodes(c *v1alpha1.Cluster) int {
+// Replicas is the number of nodes that a task is to give a group of the cluster: the task's own, as a group may have been
+// scaled by itself, or what the cluster's spec says where the task says nothing.
+func Replicas(t *v1alpha1.Task, c *v1alpha1.Cluster, group string) int {
+	template := c.Spec.NodeGroups[group]
+	if replicas, ok := t.Spec.Replicas[group]; ok {
+		return int(replicas)
+	}
+	if template.Replicas != nil {
+		return int(*template.Replicas)
+	}
+	return int(template.MinReplicas)
+}
+
+// Nodes is the number of worker nodes that a task is to give the cluster.
+func Nodes(t *v1alpha1.Task, c *v1alpha1.Cluster) int {
 	nodes := 0
-	for _, group := range c.Spec.NodeGroups {
-		if group.Replicas != nil {
-			nodes += int(*group.Replicas)
-		} else {
-			nodes += int(group.MinReplicas)
-		}
+	for group := range c.Spec.NodeGroups {
+		nodes += Replicas(t, c, group)
 	}
 	return nodes
 }

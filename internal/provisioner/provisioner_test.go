@@ -78,7 +78,11 @@ func TestOtherKindsHaveNoOperations(t *testing.T) {
 func TestNodesAreThoseAskedFor(t *testing.T) {
 	c := clusterOf(v1alpha1.ClusterFake)
 	c.Spec.NodeGroups = map[string]v1alpha1.NodeGroupTemplate{"a": {MinReplicas: 2}, "b": {MinReplicas: 1, Replicas: ptr.To(int32(5))}}
-	if n := Nodes(c); n != 7 {
+	if n := Nodes(&v1alpha1.Task{}, c); n != 7 {
 		t.Error(n)
+	}
+	scaled := &v1alpha1.Task{Spec: v1alpha1.TaskSpec{Replicas: map[string]int32{"a": 4, "gone": 9}}}
+	if n := Nodes(scaled, c); n != 9 {
+		t.Errorf("%d nodes, want the 4 of the task and 5", n)
 	}
 }

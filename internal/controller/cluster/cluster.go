@@ -4,11 +4,14 @@ package cluster
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -17,8 +20,15 @@ import (
 	"plasmacloud.io/plasmacloud/internal/controller/status"
 )
 
-// TasksByResource is the index of tasks by their resource's UID.
-const TasksByResource = "spec.resource.uid"
+const (
+	// TasksByResource is the index of tasks by their resource's UID.
+	TasksByResource = "spec.resource.uid"
+	// NodeGroupsByCluster is the index of node groups by their cluster.
+	NodeGroupsByCluster = "spec.cluster"
+)
+
+// progressInterval is how often a cluster's status shows how far its task is.
+const progressInterval = time.Second
 
 // Reconciler reconciles clusters.
 type Reconciler struct {
@@ -34,20 +44,44 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	if err := status.IndexBy(manager, &v1alpha1.Task{}, TasksByResource, byResource); err != nil {
 		return err
 	}
+	if err := IndexNodeGroups(manager); err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(manager).For(&v1alpha1.Cluster{}).
 		Owns(&v1alpha1.NodeGroup{}).
-		Watches(&v1alpha1.Task{}, handler.EnqueueRequestsFromMapFunc(clusterOfTask)).
+		Watches(&v1alpha1.Task{}, followTasks()).
 		Watches(&v1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfNetwork)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: max(r.Concurrency, 1)}).
 		Complete(r)
 }
 
-func clusterOfTask(_ context.Context, object client.Object) []reconcile.Request {
-	task, ok := object.(*v1alpha1.Task)
-	if !ok || task.Spec.Resource.Kind != "Cluster" {
-		return nil
+// IndexNodeGroups lets node groups be listed by their cluster.
+func IndexNodeGroups(manager ctrl.Manager) error {
+	return status.IndexBy(manager, &v1alpha1.NodeGroup{}, NodeGroupsByCluster, func(group *v1alpha1.NodeGroup) string { return group.Spec.Cluster })
+}
+
+// followTasks wakes a cluster when something becomes of one of its tasks: at once when it ends or fails, soon when it only
+// gets on, as many steps in a second need not each be told.
+func followTasks() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	wake := func(object client.Object, queue queue, after time.Duration) {
+		if task, ok := object.(*v1alpha1.Task); ok && task.Spec.Resource.Kind == "Cluster" {
+			queue.AddAfter(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: task.Namespace, Name: task.Spec.Resource.Name}}, after)
+		}
 	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: task.Namespace, Name: task.Spec.Resource.Name}}}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, queue queue) { wake(e.Object, queue, 0) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, queue queue) { wake(e.Object, queue, 0) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue queue) {
+			after := progressInterval
+			before, ok := e.ObjectOld.(*v1alpha1.Task)
+			if task, isTask := e.ObjectNew.(*v1alpha1.Task); ok && isTask &&
+				(task.Status.Phase.Finished() != before.Status.Phase.Finished() || task.Status.Error != before.Status.Error) {
+				after = 0
+			}
+			wake(e.ObjectNew, queue, after)
+		},
+	}
 }
 
 // clustersOfNetwork wakes the clusters that wait for their network.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -208,6 +209,67 @@ func TestChangesBecomeTheRightOperation(t *testing.T) {
 			eventually(t, c, "rest", func() bool { return c.Status.Task == after && c.Status.ObservedGeneration == c.Generation })
 		})
 	}
+}
+
+// scale is what `kubectl scale nodegroup` does.
+func scale(t *testing.T, namespace, group string, replicas int32) {
+	t.Helper()
+	object := &v1alpha1.NodeGroup{ObjectMeta: named(namespace, group)}
+	wanted := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
+	if err := kube.SubResource("scale").Update(t.Context(), object, client.WithSubResourceBody(wanted)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// scaling waits for a task that gives the workers so many nodes.
+func scaling(t *testing.T, c *v1alpha1.Cluster, replicas int32) string {
+	t.Helper()
+	current := &v1alpha1.Task{}
+	eventually(t, c, fmt.Sprintf("a task for %d nodes", replicas), func() bool {
+		current = task(c.Namespace, c)
+		return kube.Get(t.Context(), client.ObjectKeyFromObject(current), current) == nil &&
+			current.Spec.Operation == v1alpha1.OperationScale && current.Spec.Replicas["workers"] == replicas
+	})
+	return current.Name
+}
+
+func TestAGroupThatIsScaledByItselfScalesItsCluster(t *testing.T) {
+	_, namespace := start(t)
+	c := running(t, namespace, "groups")
+	seen := map[string]bool{c.Status.Task: true}
+	for _, replicas := range []int32{3, 2, 3} { // back to what it was before is another scaling
+		scale(t, namespace, "groups-workers", replicas)
+		name := scaling(t, c, replicas)
+		if seen[name] {
+			t.Fatalf("%s scales a second time", name)
+		}
+		seen[name] = true
+		count := fmt.Sprint(replicas)
+		finish(t, c, v1alpha1.TaskSucceeded, "", map[string]string{"nodes": count, "readyNodes": count})
+		eventually(t, c, "RUNNING", func() bool {
+			return c.Status.Phase == v1alpha1.PhaseRunning && c.Status.AppliedReplicas["workers"] == replicas && c.Status.NodesSummary == count+"/"+count
+		})
+	}
+	// Any other change keeps what the group was scaled to.
+	c.Spec.Host = "groups.example.com"
+	if err := kube.Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, c, "an update", func() bool { return !seen[c.Status.Task] })
+	current := task(namespace, c)
+	if err := kube.Get(t.Context(), client.ObjectKeyFromObject(current), current); err != nil || current.Spec.Replicas["workers"] != 3 {
+		t.Fatalf("the update is for %v nodes, want 3: %v", current.Spec.Replicas, err)
+	}
+}
+
+func TestAScalingThatIsOutdatedIsCancelled(t *testing.T) {
+	_, namespace := start(t)
+	c := running(t, namespace, "again")
+	scale(t, namespace, "again-workers", 5)
+	first := &v1alpha1.Task{ObjectMeta: named(namespace, scaling(t, c, 5))}
+	scale(t, namespace, "again-workers", 3)
+	scaling(t, c, 3)
+	eventually(t, first, "the first one is cancelled", func() bool { return first.Annotations[v1alpha1.AnnotationCancel] != "" })
 }
 
 func TestAFailureSaysWhatToDoAndARepairTriesAnew(t *testing.T) {

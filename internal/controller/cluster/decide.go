@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
@@ -32,6 +33,9 @@ func (r *Reconciler) decide(ctx context.Context, s *scope) error {
 			return nil
 		}
 	}
+	if err := r.cancelOutdated(ctx, s, operation); err != nil {
+		return err
+	}
 	task := &v1alpha1.Task{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: s.cluster.Namespace,
@@ -39,7 +43,7 @@ func (r *Reconciler) decide(ctx context.Context, s *scope) error {
 		},
 		Spec: v1alpha1.TaskSpec{
 			Resource:  v1alpha1.ResourceReference{Kind: "Cluster", Name: s.cluster.Name, UID: string(s.cluster.UID)},
-			Operation: operation, Generation: s.cluster.Generation, Priority: priorities[operation],
+			Operation: operation, Generation: s.cluster.Generation, Priority: priorities[operation], Replicas: s.replicas(),
 		},
 	}
 	if err := controllerutil.SetControllerReference(s.cluster, task, r.Scheme()); err != nil {
@@ -64,7 +68,7 @@ func (s *scope) operation() (v1alpha1.Operation, bool) {
 	case c.Annotations[v1alpha1.AnnotationRepair] != c.Status.Repaired:
 		return v1alpha1.OperationRepair, true
 	case c.Status.ObservedGeneration == c.Generation:
-		return "", false
+		return v1alpha1.OperationScale, s.scaled()
 	case c.Spec.Version != "" && !strings.HasPrefix(c.Status.Version+".", c.Spec.Version+"."):
 		return v1alpha1.OperationUpgrade, true
 	case c.Status.AppliedTemplate == templateHash(&c.Spec):
@@ -80,8 +84,29 @@ func (s *scope) taskName(operation v1alpha1.Operation) string {
 	if request := s.cluster.Annotations[v1alpha1.AnnotationRepair]; request != s.cluster.Status.Repaired {
 		suffix += "-" + shortHash([]byte(request)) // whatever failed is tried anew
 	}
+	if operation == v1alpha1.OperationScale && s.scaled() {
+		suffix += "-" + s.groupsHash()
+	}
 	// The UID tells the tasks of a cluster from those of one that had its name before.
 	return fmt.Sprintf("%s-%s-%s-%s", s.cluster.Name, strings.ToLower(string(operation)), suffix, shortHash([]byte(s.cluster.UID)))
+}
+
+// cancelOutdated ends a scaling of the same generation that goes for other numbers: a newer generation would supersede
+// it, but a group that is scaled by itself leaves its cluster's generation as it is.
+func (r *Reconciler) cancelOutdated(ctx context.Context, s *scope, operation v1alpha1.Operation) error {
+	for i := range s.tasks {
+		task := &s.tasks[i]
+		if operation != v1alpha1.OperationScale || task.Spec.Operation != operation || task.Spec.Generation != s.cluster.Generation ||
+			task.Status.Phase.Finished() || task.Annotations[v1alpha1.AnnotationCancel] != "" {
+			continue
+		}
+		before := task.DeepCopy()
+		metav1.SetMetaDataAnnotation(&task.ObjectMeta, v1alpha1.AnnotationCancel, "its node groups were scaled again")
+		if err := client.IgnoreNotFound(r.Patch(ctx, task, client.MergeFrom(before))); err != nil {
+			return fmt.Errorf("cancel task %s: %w", task.Name, err)
+		}
+	}
+	return nil
 }
 
 // templateHash covers what is neither the number of nodes nor the version.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -35,10 +36,13 @@ func (r *Reconciler) load(ctx context.Context, request ctrl.Request) (*scope, er
 		if order := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); order != 0 {
 			return order
 		}
-		return int(a.Spec.Generation - b.Spec.Generation)
+		if order := cmp.Compare(a.Spec.Generation, b.Spec.Generation); order != 0 {
+			return order
+		}
+		return cmp.Compare(len(b.Annotations[v1alpha1.AnnotationCancel]), len(a.Annotations[v1alpha1.AnnotationCancel])) // what was replaced is older
 	})
 	var groups v1alpha1.NodeGroupList
-	if err := r.List(ctx, &groups, client.InNamespace(request.Namespace), client.MatchingLabels{v1alpha1.LabelCluster: s.cluster.Name}); err != nil {
+	if err := r.List(ctx, &groups, client.InNamespace(request.Namespace), client.MatchingFields{NodeGroupsByCluster: s.cluster.Name}); err != nil {
 		return nil, err
 	}
 	s.groups = groups.Items

@@ -16,7 +16,10 @@ func (r *Reconciler) mirror(s *scope) {
 	for i := range s.tasks {
 		adopt(c, &s.tasks[i])
 	}
-	c.Status.Nodes.Desired = desiredNodes(c)
+	c.Status.Nodes.Desired = 0
+	for _, replicas := range s.replicas() {
+		c.Status.Nodes.Desired += replicas
+	}
 	c.Status.NodesSummary = fmt.Sprintf("%d/%d", c.Status.Nodes.Ready, c.Status.Nodes.Desired)
 	latest := s.latest()
 	if latest == nil {
@@ -60,6 +63,7 @@ func (r *Reconciler) settle(c *v1alpha1.Cluster, task *v1alpha1.Task) {
 		return // the next task is on its way
 	}
 	c.Status.AppliedTemplate = templateHash(&c.Spec)
+	c.Status.AppliedReplicas = task.Spec.Replicas
 	if c.Status.Phase != v1alpha1.PhaseRunning {
 		r.Recorder.Eventf(c, task, "Normal", "Ready", string(task.Spec.Operation), "%s done", strings.ToLower(string(task.Spec.Operation)))
 	}
@@ -104,14 +108,6 @@ func progress(c *v1alpha1.Cluster, task *v1alpha1.Task) {
 	if task.Spec.Operation == v1alpha1.OperationCreate || task.Spec.Operation == v1alpha1.OperationDelete {
 		status.Set(&c.Status.Conditions, c, v1alpha1.ConditionReady, false, v1alpha1.ReasonTaskRunning, message)
 	}
-}
-
-func desiredNodes(c *v1alpha1.Cluster) int32 {
-	var desired int32
-	for _, group := range c.Spec.NodeGroups {
-		desired += Replicas(group)
-	}
-	return desired
 }
 
 // Replicas is the number of nodes that a group should have.

@@ -3,6 +3,9 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +14,36 @@ import (
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 )
+
+// replicas is the number of nodes that each group should have.
+func (s *scope) replicas() map[string]int32 {
+	replicas := map[string]int32{}
+	for name, template := range s.cluster.Spec.NodeGroups {
+		replicas[name] = Replicas(template)
+	}
+	for i := range s.groups {
+		if _, ok := replicas[s.groups[i].Spec.Group]; ok {
+			replicas[s.groups[i].Spec.Group] = s.groups[i].Spec.Replicas
+		}
+	}
+	return replicas
+}
+
+// scaled tells whether groups are asked to have other numbers of nodes than the cluster was brought to. One that was
+// brought up before its numbers were kept is taken to have them.
+func (s *scope) scaled() bool {
+	return s.cluster.Status.AppliedReplicas != nil && !maps.Equal(s.replicas(), s.cluster.Status.AppliedReplicas)
+}
+
+// groupsHash is another one whenever a group was changed, even if it was changed back.
+func (s *scope) groupsHash() string {
+	var content []string
+	for i := range s.groups {
+		content = append(content, fmt.Sprintf("%s/%d", s.groups[i].UID, s.groups[i].Generation))
+	}
+	slices.Sort(content)
+	return shortHash([]byte(strings.Join(content, ",")))
+}
 
 // syncNodeGroups makes the cluster's node groups what its spec says. A group's number of nodes belongs to the group once
 // it is there (kubectl scale and autoscalers set it), unless the spec names one.

@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -32,7 +33,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).For(&v1alpha1.Network{}).
 		Watches(&v1alpha1.Cluster{}, status.Parent(func(cluster *v1alpha1.Cluster) client.ObjectKey {
 			return client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Spec.Network}
-		})).
+		}), builder.WithPredicates(status.ComesOrGoes())). // a cluster stays in its network, whatever else becomes of it
 		Watches(&v1alpha1.Account{}, handler.EnqueueRequestsFromMapFunc(r.networksOf)).
 		Complete(r)
 }
@@ -53,7 +54,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 		return result, client.IgnoreNotFound(err)
 	}
 	var clusters v1alpha1.ClusterList
-	if err := r.List(ctx, &clusters, client.InNamespace(network.Namespace), client.MatchingFields{ClustersByNetwork: network.Name}); err != nil {
+	// There may be thousands, of which only the names are looked at: they need not be copied.
+	if err := r.List(ctx, &clusters, client.InNamespace(network.Namespace), client.MatchingFields{ClustersByNetwork: network.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return result, err
 	}
 	if !network.DeletionTimestamp.IsZero() && len(clusters.Items) == 0 {

@@ -152,11 +152,11 @@ func setEndpoint(p *Provisioner, scope *task.Scope, c *v1alpha1.Cluster) error {
 }
 
 func setNodes(_ *Provisioner, scope *task.Scope, c *v1alpha1.Cluster) error {
-	scope.SetOutput(provisioner.OutputNodes, strconv.Itoa(provisioner.Nodes(c)))
+	scope.SetOutput(provisioner.OutputNodes, strconv.Itoa(provisioner.Nodes(scope.Task, c)))
 	return nil
 }
 
 func setReady(_ *Provisioner, scope *task.Scope, c *v1alpha1.Cluster) error {
-	scope.SetOutput(provisioner.OutputReadyNodes, strconv.Itoa(provisioner.Nodes(c)))
+	scope.SetOutput(provisioner.OutputReadyNodes, strconv.Itoa(provisioner.Nodes(scope.Task, c)))
 	return nil
 }

@@ -1,0 +1,220 @@
+package datastore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"plasmacloud.io/plasmacloud/api/v1alpha1"
+)
+
+// Dedicated is an etcd of one cluster, in the cluster's infrastructure namespace. It is otherwise like the shared one, a
+// user with a prefix included, so that a cluster can move between them.
+type Dedicated struct{ server server }
+
+var _ Datastore = (*Dedicated)(nil)
+
+// NewDedicated describes the etcd of one cluster. The caller closes it.
+func NewDedicated(config Config) (*Dedicated, error) {
+	if config.Size == (Size{}) {
+		config.Size = DedicatedSize()
+	}
+	if config.Replicas == 0 {
+		config.Replicas = 1
+	}
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	return &Dedicated{server: server{config: config}}, nil
+}
+
+// Ensure implements Datastore: it installs the etcd, too.
+func (d *Dedicated) Ensure(ctx context.Context, tenant Tenant) (Credentials, error) {
+	if err := tenant.Validate(); err != nil {
+		return Credentials{}, err
+	}
+	if err := d.server.install(ctx); err != nil {
+		return Credentials{}, fmt.Errorf("install the datastore of %s: %w", tenant.Name, err)
+	}
+	credentials, err := d.server.ensure(ctx, tenant)
+	if err != nil {
+		return Credentials{}, fmt.Errorf("make room for %s in its datastore: %w", tenant.Name, err)
+	}
+	return credentials, nil
+}
+
+// Remove implements Datastore: it removes the etcd with its data. ErrNotReady means that its pods are still ending, and
+// to ask again.
+func (d *Dedicated) Remove(ctx context.Context, tenant Tenant) error {
+	if err := tenant.Validate(); err != nil {
+		return err
+	}
+	_ = d.server.close()
+	if err := d.server.uninstall(ctx); err != nil {
+		return fmt.Errorf("remove the datastore of %s: %w", tenant.Name, err)
+	}
+	return nil
+}
+
+// Close ends the connection.
+func (d *Dedicated) Close() error { return d.server.close() }
+
+// uninstall removes everything, in an order in which what is left can still be found: the volumes tell of the data.
+func (s *server) uninstall(ctx context.Context) error {
+	api, namespace := s.config.API, s.config.Namespace
+	mine := metav1.ListOptions{LabelSelector: labels.Set{v1alpha1.LabelComponent: v1alpha1.ComponentDatastore}.String()}
+	if err := gone(api.AppsV1().StatefulSets(namespace).Delete(ctx, name, metav1.DeleteOptions{})); err != nil {
+		return err
+	}
+	if err := s.removePods(ctx, mine); err != nil {
+		return err
+	}
+	volumes, err := s.ownVolumes(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.removeData(ctx, volumes); err != nil {
+		return err
+	}
+	if err := s.removeClaims(ctx, mine); err != nil {
+		return err
+	}
+	if err := s.removeVolumes(ctx, volumes); err != nil {
+		return err
+	}
+	return errors.Join(
+		gone(api.CoreV1().Services(namespace).Delete(ctx, name, metav1.DeleteOptions{})),
+		gone(api.CoreV1().Services(namespace).Delete(ctx, members, metav1.DeleteOptions{})),
+		gone(api.PolicyV1().PodDisruptionBudgets(namespace).Delete(ctx, name, metav1.DeleteOptions{})),
+		gone(api.NetworkingV1().NetworkPolicies(namespace).Delete(ctx, name, metav1.DeleteOptions{})),
+		gone(api.CoreV1().ConfigMaps(namespace).Delete(ctx, name, metav1.DeleteOptions{})),
+		gone(api.CoreV1().Secrets(namespace).Delete(ctx, tlsSecret, metav1.DeleteOptions{})),
+		gone(api.CoreV1().Secrets(namespace).Delete(ctx, authoritySecret, metav1.DeleteOptions{})),
+	)
+}
+
+func gone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// removePods ends the members at once: their data go with them, so there is nothing to be gentle about.
+func (s *server) removePods(ctx context.Context, selector metav1.ListOptions) error {
+	pods := s.config.API.CoreV1().Pods(s.config.Namespace)
+	at := int64(0)
+	return s.await(ctx, "its pods are ending", func(ctx context.Context) (bool, error) {
+		list, err := pods.List(ctx, selector)
+		if err != nil {
+			return false, err
+		}
+		for _, pod := range list.Items {
+			if err := gone(pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &at})); err != nil {
+				return false, err
+			}
+		}
+		return len(list.Items) == 0, nil
+	})
+}
+
+// removeClaims removes the claims, which carry the labels of the StatefulSet's selector.
+func (s *server) removeClaims(ctx context.Context, selector metav1.ListOptions) error {
+	claims := s.config.API.CoreV1().PersistentVolumeClaims(s.config.Namespace)
+	list, err := claims.List(ctx, selector)
+	if err != nil {
+		return err
+	}
+	for _, claim := range list.Items {
+		if err := gone(claims.Delete(ctx, claim.Name, metav1.DeleteOptions{})); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await asks for a short while; ErrNotReady says that it took longer.
+func (s *server) await(ctx context.Context, what string, done wait.ConditionWithContextFunc) error {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, done)
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return fmt.Errorf("%w: %s", ErrNotReady, what)
+	}
+	return err
+}
+
+// removeData removes what members wrote on hosts, by a pod on each of them.
+func (s *server) removeData(ctx context.Context, volumes []corev1.PersistentVolume) error {
+	if s.config.ToolImage == "" || len(volumes) == 0 {
+		return nil
+	}
+	nodes, err := s.nodes(ctx)
+	if err != nil {
+		return err
+	}
+	here := map[string]bool{}
+	for _, node := range nodes {
+		here[node] = true
+	}
+	pods := s.config.API.CoreV1().Pods(s.config.Namespace)
+	for _, volume := range volumes {
+		host := hostOf(&volume)
+		if !here[host] || volume.Spec.HostPath == nil {
+			s.config.Logger.WarnContext(ctx, "data of a datastore stay on a host that is away", "host", host, "volume", volume.Name)
+			continue
+		}
+		pod := s.removalPod(&volume, host)
+		if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsNotFound(err) {
+				s.config.Logger.WarnContext(ctx, "data of a datastore stay, as its namespace is going", "host", host, "volume", volume.Name)
+				continue
+			}
+			return fmt.Errorf("remove data on %s: %w", host, err)
+		}
+		err := s.await(ctx, "its data are being removed from "+host, func(ctx context.Context) (bool, error) {
+			pod, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
+			return err == nil && pod.Status.Phase == corev1.PodSucceeded, err
+		})
+		if err != nil {
+			return err
+		}
+		at := int64(0)
+		if err := gone(pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &at})); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *server) removalPod(volume *corev1.PersistentVolume, host string) *corev1.Pod {
+	create := corev1.HostPathDirectoryOrCreate
+	folder := filepath.Dir(volume.Spec.HostPath.Path) // the etcd's, with one directory for each member
+	no := false
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "remove-" + volume.Name, Labels: map[string]string{v1alpha1.LabelComponent: "datastore-removal"}},
+		Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyOnFailure, AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
+			NodeSelector: map[string]string{corev1.LabelHostname: host},
+			Tolerations:  []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			Containers: []corev1.Container{{
+				Name: "remove", Image: s.config.ToolImage, ImagePullPolicy: corev1.PullIfNotPresent,
+				Command: []string{"rm", "-rf", "/data/" + filepath.Base(folder)},
+				SecurityContext: &corev1.SecurityContext{
+					AllowPrivilegeEscalation: &no,
+					Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+				},
+				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
+			}},
+			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{
+				Path: filepath.Dir(folder), Type: &create,
+			}}}},
+		},
+	}
+}

@@ -1,0 +1,142 @@
+package datastore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"plasmacloud.io/plasmacloud/api/v1alpha1"
+)
+
+const (
+	// maintainInterval is how soon an etcd that is full, or lacks members, is looked after.
+	maintainInterval = 30 * time.Second
+	// retryInterval is for an etcd that is just being installed.
+	retryInterval = 2 * time.Second
+)
+
+func alreadyCompacted(err error) bool { return errors.Is(err, rpctypes.ErrCompacted) }
+
+// Run installs the shared etcd and looks after it, and after every dedicated one, until ctx ends: certificates, objects
+// that somebody changed, members that are missing, garbage, and full databases. One process at a time runs it.
+func (s *Shared) Run(ctx context.Context) error {
+	clk := s.server.config.Clock
+	timer := clk.NewTimer(maintainInterval)
+	defer timer.Stop()
+	for {
+		wait := maintainInterval
+		if err := s.round(ctx); err != nil && ctx.Err() == nil {
+			if errors.Is(err, ErrNotReady) {
+				s.server.config.Logger.InfoContext(ctx, "wait for the datastore", "reason", err)
+			} else {
+				s.server.config.Logger.ErrorContext(ctx, "look after the datastore", "error", err)
+			}
+			wait = retryInterval
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C():
+		}
+	}
+}
+
+// round looks after all etcds once. What is wrong with one does not keep it from the others.
+func (s *Shared) round(ctx context.Context) error {
+	problems := []error{s.lookAfter(ctx, &s.server)}
+	dedicated, err := s.dedicated(ctx)
+	problems = append(problems, err)
+	for i := range dedicated {
+		problems = append(problems, s.lookAfter(ctx, &dedicated[i]), dedicated[i].close())
+	}
+	namespaces := []string{s.server.config.Namespace}
+	for i := range dedicated {
+		namespaces = append(namespaces, dedicated[i].config.Namespace)
+	}
+	s.metrics.forgetOthers(namespaces)
+	return errors.Join(problems...)
+}
+
+func (s *Shared) lookAfter(ctx context.Context, each *server) error {
+	err := s.tend(ctx, each)
+	if err == nil {
+		return nil
+	}
+	s.metrics.failed(each.config.Namespace)
+	return fmt.Errorf("datastore in %s: %w", each.config.Namespace, err)
+}
+
+// tend brings one etcd to what it should be.
+func (s *Shared) tend(ctx context.Context, each *server) error {
+	if each.shared {
+		if err := each.install(ctx); err != nil {
+			return err
+		}
+	} else if err := each.renewCertificates(ctx); err != nil {
+		return err
+	}
+	client, _, err := each.open(ctx)
+	if err != nil {
+		return err
+	}
+	if each.shared {
+		if err := each.grow(ctx, client); err != nil {
+			return err
+		}
+	}
+	found, err := each.maintain(ctx, client)
+	if s.metrics.report(each.config.Namespace, found) && each.config.Alarmed != nil {
+		each.config.Alarmed(ctx, each.config.Namespace, found.full)
+	}
+	if found.full {
+		each.config.Logger.ErrorContext(ctx, "the datastore is full: clusters in it can only read and delete", "namespace", each.config.Namespace)
+	}
+	if err != nil || !each.shared {
+		return err
+	}
+	tenants, err := holdings(ctx, client)
+	if err != nil {
+		return err
+	}
+	s.metrics.countTenants(tenants)
+	return nil
+}
+
+// dedicated finds the etcds of single clusters.
+func (s *Shared) dedicated(ctx context.Context) ([]server, error) {
+	sets, err := s.server.config.API.AppsV1().StatefulSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: labels.Set{
+		v1alpha1.LabelComponent: v1alpha1.ComponentDatastore,
+	}.String()})
+	if err != nil {
+		return nil, fmt.Errorf("list dedicated datastores: %w", err)
+	}
+	var found []server
+	for _, set := range sets.Items {
+		if set.Namespace == s.server.config.Namespace || set.Name != name || set.DeletionTimestamp != nil {
+			continue
+		}
+		config := s.server.config
+		config.Namespace, config.Platform, config.Size = set.Namespace, s.server.config.platform(), DedicatedSize()
+		found = append(found, server{config: config})
+	}
+	return found, nil
+}
+
+// renewCertificates is for an etcd that somebody else installs.
+func (s *server) renewCertificates(ctx context.Context) error {
+	authorities, err := s.authorities(ctx)
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("%w: it is being made or removed", ErrNotReady)
+	}
+	if err != nil {
+		return err
+	}
+	return s.ensureCertificates(ctx, authorities)
+}

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,7 +36,7 @@ type Daemon struct {
 
 // Run runs the roles that the configuration names until ctx ends.
 func Run(ctx context.Context, config *Config, api *rest.Config, version, identity string, log *slog.Logger) error {
-	m, err := newManager(config, api, log)
+	m, err := newManager(config, api, identity, log)
 	if err != nil {
 		return err
 	}
@@ -60,16 +62,20 @@ func Run(ctx context.Context, config *Config, api *rest.Config, version, identit
 	return m.Start(ctx)
 }
 
-func newManager(config *Config, api *rest.Config, log *slog.Logger) (manager.Manager, error) {
+func newManager(config *Config, api *rest.Config, identity string, log *slog.Logger) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	// The API server has its own fair queueing; what a client holds back helps nobody.
 	api.QPS, api.Burst = -1, 0
+	lock, err := leaderLock(config, api, identity)
+	if err != nil {
+		return nil, err
+	}
 	m, err := ctrl.NewManager(api, ctrl.Options{
 		Scheme: scheme, Logger: logr.FromSlogHandler(log.Handler()),
-		LeaderElection: config.has(RoleControllers), LeaderElectionID: "cloudd", LeaderElectionNamespace: config.Namespace,
+		LeaderElection: config.has(RoleControllers), LeaderElectionResourceLockInterface: lock,
 		// A stopped leader lets the next one begin at once.
 		LeaderElectionReleaseOnCancel: true,
 		HealthProbeBindAddress:        config.HealthAddress,
@@ -90,6 +96,14 @@ func newManager(config *Config, api *rest.Config, log *slog.Logger) (manager.Man
 		return nil, err
 	}
 	return m, nil
+}
+
+// leaderLock is held under the process's name. A pod whose container was killed is the same one to it, and goes on at once
+// instead of waiting until its own lease has expired: the container before it is gone for certain.
+func leaderLock(config *Config, api *rest.Config, identity string) (resourcelock.Interface, error) {
+	const name = "cloudd"
+	return resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, config.Namespace, name,
+		resourcelock.ResourceLockConfig{Identity: identity}, rest.AddUserAgent(rest.CopyConfig(api), "leader-election"), 10*time.Second)
 }
 
 func cachesSynced(m manager.Manager) healthz.Checker {

@@ -60,10 +60,11 @@ distro-add: ## Add a Kubernetes minor, or move one to another patch version: VER
 	$(DISTRO) add $(VERSION)
 
 .PHONY: build
-build: ## Build our own programs into RELEASE/bin, and cloudd's image
+build: ## Build our own programs into RELEASE/bin, and the images that they are in: cloudd's and the nodes'
 	@mkdir -p $(RELEASE)/bin $(RELEASE)/images
 	$(GOBUILD) -o $(RELEASE)/bin/ ./cmd/k8shost ./cmd/prismnet ./cmd/cloud ./cmd/cloudd
 	@$(DISTRO) package --ref plasmacloud.io/cloudd:latest --file $(RELEASE)/images/cloudd.tar $(RELEASE)/bin/cloudd
+	@$(DISTRO) node --output $(RELEASE)
 
 .PHONY: generate
 generate: ## Write what is generated: the API's deep copies and CRDs, the reference of k8shost's flags

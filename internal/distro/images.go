@@ -70,18 +70,22 @@ func (p *planner) images() {
 			{Path: "usr/local/bin/etcdutl", Source: in.path("etcd", "etcdutl")},
 		}, nil
 	})
+	p.konnectivity()
 	p.machineOverlay()
 	for _, minor := range p.minors {
 		p.imageList(minor)
-		p.componentImages("node-images-"+minor.Version, "node images", minor, release.ImagePause, release.ImageCoreDNS)
+		p.componentImages(nodeImagesStep(minor.Version), "node images", minor, release.ImagePause, release.ImageCoreDNS)
 		p.layer(kubeLayer(minor.Version), "Kubernetes "+minor.Version, []string{kubeStep(minor.Version)}, func(in inputs) ([]oci.Node, error) {
 			return kubeNodes(in.path(kubeStep(minor.Version), "kube")), nil
 		})
 		p.componentImages("component-images-"+minor.Version, "component images", minor,
 			"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "etcd")
 		p.machineImage(minor)
+		p.nodeBase(minor)
 	}
 }
+
+func nodeImagesStep(version string) string { return "node-images-" + version }
 
 // kubeNodes is the layer that all of a version's Kubernetes images, and its machine image, have in common.
 func kubeNodes(kube string) []oci.Node {

@@ -26,7 +26,13 @@ const (
 
 	// machineRepository is the machine image's name; its tag is the Kubernetes version.
 	machineRepository = "plasmacloud.io/machine"
+
+	// machineStopSignal is what systemd, as the first process, takes for being told to shut down.
+	machineStopSignal = "SIGRTMIN+3"
 )
+
+// machineEnvironment tells systemd that it runs in a container.
+var machineEnvironment = []string{"container=plasmacloud"}
 
 // machineRoot plans Debian's part of the machine image. It is the same for all Kubernetes versions.
 func (p *planner) machineRoot() {
@@ -134,7 +140,7 @@ func (p *planner) machineImage(minor module.Minor) {
 			return writeImages(dir, []oci.Image{{
 				Name: release.ImageMachine, Kind: release.KindMachine, Version: minor.Version, Kubernetes: minor.Version,
 				Refs: []string{machineRepository + ":" + minor.Version}, Layers: append(layers, settings),
-				Cmd: []string{"/sbin/init"}, Env: []string{"container=plasmacloud"}, StopSignal: "SIGRTMIN+3", Arch: runtime.GOARCH,
+				Cmd: []string{"/sbin/init"}, Env: machineEnvironment, StopSignal: machineStopSignal, Arch: runtime.GOARCH,
 			}})
 		},
 		artifacts: imageArtifacts,

@@ -16,10 +16,20 @@ const (
 	ImageCoreDNS = "coredns"
 	ImageMachine = "machine"
 	ImageToolbox = "toolbox"
+
+	// ImageNode is a machine that becomes a node of a cluster as soon as it boots. It holds the project's own programs:
+	// `make build` makes it out of ImageNodeBase, which is the same without them.
+	ImageNode     = "node"
+	ImageNodeBase = "node-base"
+
+	// Konnectivity is the way from a hosted control plane to its nodes.
+	ImageKonnectivityServer = "konnectivity-server"
+	ImageKonnectivityAgent  = "konnectivity-agent"
 )
 
-// nodeImages are what a node needs before anything can be pulled: the sandbox of every pod, and the cluster's DNS.
-var nodeImages = []string{ImagePause, ImageCoreDNS}
+// nodeImages are what a node needs before anything can be pulled: the sandbox of every pod, the cluster's DNS, and the
+// way to a control plane that is elsewhere.
+var nodeImages = []string{ImagePause, ImageCoreDNS, ImageKonnectivityAgent}
 
 // Catalogue answers questions about one release. It is read once and does not change.
 type Catalogue struct {
@@ -38,6 +48,11 @@ func Open(dir string) (*Catalogue, error) {
 	if err != nil {
 		return nil, err
 	}
+	own, err := ReadOwnManifest(dir)
+	if err != nil {
+		return nil, err
+	}
+	manifest.Artifacts = append(manifest.Artifacts, own.Artifacts...)
 	c := &Catalogue{dir: dir, manifest: manifest}
 	for _, a := range manifest.Artifacts {
 		if a.Kind == KindKube {
@@ -115,9 +130,15 @@ func (c *Catalogue) file(path string) (string, error) {
 	return path, nil
 }
 
-// Images lists the images that a node of this Kubernetes version needs to run any pod: pause and CoreDNS.
+// Images lists the images that a node of this Kubernetes version brings along: pause, CoreDNS and konnectivity's agent.
 func (c *Catalogue) Images(version string) []Artifact {
-	return slices.DeleteFunc(c.ComponentImages(version), func(a Artifact) bool { return !slices.Contains(nodeImages, a.Name) })
+	var images []Artifact
+	for _, a := range c.manifest.Artifacts {
+		if a.Kind == KindImage && slices.Contains(nodeImages, a.Name) && (a.Kubernetes == version || a.Kubernetes == "") {
+			images = append(images, a)
+		}
+	}
+	return images
 }
 
 // ComponentImages lists the images that kubeadm of this Kubernetes version asks for.

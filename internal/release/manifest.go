@@ -5,6 +5,7 @@
 // A release is a directory:
 //
 //	manifest.json          every artifact: name, kind, version, size, SHA-256
+//	own.json               the same of the images of the project's own programs, which are built apart
 //	sbom.cdx.json          what the artifacts are made of
 //	kube/<version>/kube    the multi-call Kubernetes binary of each version
 //	bin/<program>          programs that all versions share
@@ -29,6 +30,10 @@ const Schema = 1
 
 // ManifestName is the manifest's file name in the release directory.
 const ManifestName = "manifest.json"
+
+// OwnManifestName is the file that lists the images of the project's own programs. They change with every build, and
+// the rest of a release with hardly any, so that neither rewrites the other's list.
+const OwnManifestName = "own.json"
 
 // ImagesDir is the OCI layout's place in the release directory.
 const ImagesDir = "images"
@@ -127,11 +132,24 @@ func (m *Manifest) Validate() error {
 
 // ReadManifest reads and validates the manifest of the release in dir.
 func ReadManifest(dir string) (*Manifest, error) {
-	path := filepath.Join(dir, ManifestName)
-	data, err := os.ReadFile(path)
+	manifest, err := readManifest(filepath.Join(dir, ManifestName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("no release in %s: build one with `make distro`: %w", dir, err)
 	}
+	return manifest, err
+}
+
+// ReadOwnManifest reads and validates the list of the project's own images in dir. Where there is none it is empty.
+func ReadOwnManifest(dir string) (*Manifest, error) {
+	manifest, err := readManifest(filepath.Join(dir, OwnManifestName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Manifest{Schema: Schema}, nil
+	}
+	return manifest, err
+}
+
+func readManifest(path string) (*Manifest, error) {
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read release manifest: %w", err)
 	}

@@ -62,7 +62,12 @@ func HashFile(path string) (int64, string, error) {
 }
 
 // Write puts the manifest into the release directory, replacing the one that is there as a whole.
-func (m *Manifest) Write(dir string) error {
+func (m *Manifest) Write(dir string) error { return m.write(filepath.Join(dir, ManifestName)) }
+
+// WriteOwn is Write for the list of the project's own images.
+func (m *Manifest) WriteOwn(dir string) error { return m.write(filepath.Join(dir, OwnManifestName)) }
+
+func (m *Manifest) write(path string) error {
 	if err := m.Validate(); err != nil {
 		return fmt.Errorf("write release manifest: %w", err)
 	}
@@ -70,7 +75,7 @@ func (m *Manifest) Write(dir string) error {
 	if err != nil {
 		return fmt.Errorf("write release manifest: %w", err)
 	}
-	return WriteIfChanged(filepath.Join(dir, ManifestName), append(data, '\n'))
+	return WriteIfChanged(path, append(data, '\n'))
 }
 
 // WriteIfChanged replaces a small file as a whole, and only if its content differs, so that an unchanged release keeps

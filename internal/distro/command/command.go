@@ -34,6 +34,6 @@ func New() *cobra.Command {
 	}
 	root.PersistentFlags().StringVar(&o.source, "source", ".", "clone of the repository to build from")
 	root.PersistentFlags().StringVar(&o.output, "output", "", "release directory (default <source>/_output/release)")
-	root.AddCommand(newBuild(o), newSteps(o), newVerify(o), newExport(o), newPackage(), newAdd(o), newList(o))
+	root.AddCommand(newBuild(o), newSteps(o), newVerify(o), newExport(o), newPackage(), newNode(o), newAdd(o), newList(o))
 	return root
 }

@@ -1,6 +1,6 @@
 // Package machine is the recipe of the machine image: a Debian root with systemd and sshd, a container runtime, and
 // the kubelet and kubeadm of one Kubernetes version. It boots as a privileged pod's image and as a virtual machine's
-// root. The files that are laid over Debian's are in files/.
+// root. The files that are laid over Debian's are in files/; those in node/ make it a node that starts by itself.
 package machine
 
 import (
@@ -87,7 +87,7 @@ func clean(dir string) error {
 // which tells where each of them is.
 func Overlay(bin func(name string) string) ([]oci.Node, error) {
 	var nodes []oci.Node
-	err := walk(func(name string, data []byte) error {
+	err := walk(files, "files", func(name string, data []byte) error {
 		if !strings.Contains(name, "/") {
 			return nil // a template
 		}
@@ -115,12 +115,22 @@ func Overlay(bin func(name string) string) ([]oci.Node, error) {
 		oci.Node{Path: "etc/cni/net.d", Dir: true},
 		oci.Node{Path: "etc/kubernetes/manifests", Mode: 0o700, Dir: true},
 		oci.Node{Path: "var/lib/plasmacloud/images", Dir: true},
-		oci.Node{Path: "opt/cni/bin/loopback", Source: bin("loopback")},
 	)
-	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc"} {
-		nodes = append(nodes, oci.Node{Path: "usr/local/bin/" + name, Source: bin(name)})
+	for _, name := range programs {
+		nodes = append(nodes, oci.Node{Path: ProgramPath(name), Source: bin(name)})
 	}
 	return nodes, nil
+}
+
+// programs are the container runtime's, which are in every machine.
+var programs = []string{"containerd", "containerd-shim-runc-v2", "ctr", "loopback", "runc"}
+
+// ProgramPath is where one of the container runtime's programs lies in a machine.
+func ProgramPath(name string) string {
+	if name == "loopback" { // a plugin, and where runtimes look for those
+		return "opt/cni/bin/" + name
+	}
+	return "usr/local/bin/" + name
 }
 
 // Settings is what lies over that in the machines of one Kubernetes version: the runtime's configuration, which names
@@ -141,15 +151,15 @@ func Settings(sandbox string) ([]oci.Node, error) {
 	return []oci.Node{{Path: "etc/containerd/config.toml", Mode: 0o644, Data: out.Bytes()}}, nil
 }
 
-func walk(visit func(name string, data []byte) error) error {
-	return fs.WalkDir(files, "files", func(path string, d fs.DirEntry, err error) error {
+func walk(tree fs.FS, root string, visit func(name string, data []byte) error) error {
+	return fs.WalkDir(tree, root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		data, err := files.ReadFile(path)
+		data, err := fs.ReadFile(tree, path)
 		if err != nil {
 			return err
 		}
-		return visit(strings.TrimPrefix(path, "files/"), data)
+		return visit(strings.TrimPrefix(path, root+"/"), data)
 	})
 }

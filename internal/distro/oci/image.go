@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -93,4 +94,32 @@ func (i Image) assemble() (v1.Image, error) {
 		},
 	}
 	return mutate.ConfigFile(image, config)
+}
+
+// ReadLayers finds the layers of an image whose blobs are in dir, so that another image can be built upon it.
+func ReadLayers(dir string, image release.Artifact) ([]*Layer, error) {
+	var manifest v1.Manifest
+	if err := readJSON(BlobPath(dir, image.SHA256), &manifest); err != nil {
+		return nil, fmt.Errorf("read image %s: %w", image.Name, err)
+	}
+	var config v1.ConfigFile
+	if err := readJSON(BlobPath(dir, manifest.Config.Digest.Hex), &config); err != nil {
+		return nil, fmt.Errorf("read image %s: %w", image.Name, err)
+	}
+	if len(config.RootFS.DiffIDs) != len(manifest.Layers) {
+		return nil, fmt.Errorf("read image %s: it has %d layers and %d names for them", image.Name, len(manifest.Layers), len(config.RootFS.DiffIDs))
+	}
+	layers := make([]*Layer, 0, len(manifest.Layers))
+	for i, layer := range manifest.Layers {
+		layers = append(layers, &Layer{SHA256: layer.Digest.Hex, Bytes: layer.Size, Diff: config.RootFS.DiffIDs[i].Hex, dir: dir})
+	}
+	return layers, nil
+}
+
+func readJSON(path string, target any) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, target)
 }

@@ -42,7 +42,7 @@ func New() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return config.FlagError(cmd.Flags(), err) })
 	root.AddCommand(serverCommand(), agentCommand(), upCommand(), downCommand(), snapshotCommand(), tokenCommand(),
-		kubectlCommand(), checkCommand(), versionCommand())
+		kubectlCommand(), checkCommand(), versionCommand(), machineCommand())
 	return root
 }
 

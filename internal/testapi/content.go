@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,6 +58,25 @@ func (s *Server) Kubeconfig(tb testing.TB) string {
 		tb.Fatal(err)
 	}
 	return path
+}
+
+// Etcd is where etcd listens; the API server's own certificate opens it.
+func (s *Server) Etcd() string { return s.etcdURL }
+
+// EndAPIServer ends kube-apiserver, which comes back after a moment, as it does after a crash.
+func (s *Server) EndAPIServer(tb testing.TB) {
+	tb.Helper()
+	content, err := os.ReadFile(filepath.Join(s.dir, "kube-apiserver.pid"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Sscan(string(content), &pid); err != nil {
+		tb.Fatalf("read process of kube-apiserver: %v", err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+		tb.Fatalf("end kube-apiserver: %v", err)
+	}
 }
 
 // installCRDs makes our kinds known, and returns when the API serves them.

@@ -268,7 +268,9 @@ func (a *agent) stages() ([]component.Stage, error) {
 		CA: a.caFile(), Kubelet: a.dir.Path("agent", "pki", "kubelet.kubeconfig"), Proxy: a.proxy.Kubeconfig,
 		Bootstrap: a.proxy.Bootstrap,
 	}
-	workers, err := nodeParts(n, credentials, func(string) bool { return false })
+	workers, err := nodeParts(n, credentials, func(name string) bool {
+		return name == config.NetworkPolicy && a.known.DisableNetworkPolicy
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/atomicfile"
 	"plasmacloud.io/plasmacloud/internal/k8shost/cluster"
 	"plasmacloud.io/plasmacloud/internal/k8shost/component"
+	"plasmacloud.io/plasmacloud/internal/k8shost/config"
 	"plasmacloud.io/plasmacloud/internal/k8shost/controlplane"
 	"plasmacloud.io/plasmacloud/internal/k8shost/etcd"
 	"plasmacloud.io/plasmacloud/internal/k8shost/pki"
@@ -192,5 +193,6 @@ func (s *server) settings() cluster.Settings {
 	return cluster.Settings{
 		ClusterCIDR: s.config.ClusterCIDR.String(), ServiceCIDR: s.config.ServiceCIDR.String(),
 		ClusterDNS: s.config.ClusterDNS.String(), ClusterDomain: s.config.ClusterDomain,
+		DisableNetworkPolicy: s.config.Disabled(config.NetworkPolicy),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"plasmacloud.io/plasmacloud/internal/k8shost/component"
+	"plasmacloud.io/plasmacloud/internal/k8shost/config"
 	"plasmacloud.io/plasmacloud/internal/k8shost/node"
 )
 
@@ -21,6 +22,6 @@ func nodeParts(n *node.Node, credentials node.Credentials, disabled func(name st
 		}
 		parts = append(parts, proxy)
 	}
-	network := n.Network(func() (kubernetes.Interface, error) { return clientOf(credentials.Proxy) })
-	return append(parts, network), nil
+	client := func() (kubernetes.Interface, error) { return clientOf(credentials.Proxy) }
+	return append(parts, n.Network(client, !disabled(config.NetworkPolicy))), nil
 }

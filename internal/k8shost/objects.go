@@ -16,11 +16,8 @@ import (
 
 	"plasmacloud.io/plasmacloud/internal/k8shost/cluster"
 	"plasmacloud.io/plasmacloud/internal/k8shost/component"
-	"plasmacloud.io/plasmacloud/internal/k8shost/controlplane"
-	"plasmacloud.io/plasmacloud/internal/k8shost/etcd"
 	"plasmacloud.io/plasmacloud/internal/k8shost/join"
 	"plasmacloud.io/plasmacloud/internal/k8shost/pki"
-	"plasmacloud.io/plasmacloud/internal/k8shost/token"
 	"plasmacloud.io/plasmacloud/internal/release"
 )
 
@@ -65,45 +62,24 @@ func (s *server) publishJoinMaterial(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	bundle, err := pki.ReadBundle(s.pki.Dir())
-	if err != nil {
+	if err := join.PublishToken(ctx, client, s.token); err != nil {
 		return err
 	}
-	if err := join.PublishToken(ctx, client, s.token); err != nil {
+	if s.embeddedEtcd() {
+		if err := s.withEtcd(s.storeBundle)(ctx); err != nil {
+			return err
+		}
+	}
+	bundle, err := pki.ReadBundle(s.pki.Dir())
+	if err != nil {
 		return err
 	}
 	if err := join.PublishServerBundle(ctx, client, bundle, s.token.Password()); err != nil {
 		return err
 	}
-	if s.embeddedEtcd() {
-		if err := s.storeBundle(ctx, bundle); err != nil {
-			return err
-		}
-	}
 	// Last: nodes take it as the sign that they can join.
 	url := fmt.Sprintf("https://%s:%d", s.config.AdvertiseAddress, s.config.HTTPSListenPort)
 	return join.PublishClusterInfo(ctx, client, url, bundle.ClusterCA())
-}
-
-// storeBundle keeps the sealed authorities in etcd itself, so that they are part of every snapshot.
-func (s *server) storeBundle(ctx context.Context, bundle *pki.Bundle) error {
-	client, err := etcd.Connect(etcdCredentials(s.pki), controlplane.EtcdClientURL("127.0.0.1"))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = client.Close() }()
-	plain, err := bundle.Marshal()
-	if err != nil {
-		return err
-	}
-	sealed, err := token.Seal(s.token.Password(), plain)
-	if err != nil {
-		return err
-	}
-	return etcd.PutBootstrap(ctx, client, sealed, func(stored []byte) bool {
-		old, err := token.Open(s.token.Password(), stored)
-		return err == nil && string(old) == string(plain)
-	})
 }
 
 // approver approves nodes' certificates.

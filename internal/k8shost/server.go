@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"sync"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -32,6 +33,7 @@ type server struct {
 	leaves  []pki.Leaf
 	plane   *controlplane.Plane
 	token   token.Token
+	bundle  sync.Mutex // one writer at a time of what the servers share
 }
 
 // RunServer runs a server until ctx ends. It calls ready once the node does its job.
@@ -138,7 +140,7 @@ func (s *server) stages(members controlplane.EtcdMembership) ([]component.Stage,
 		api = append(api, n.ImportImages())
 		work = append(work, append(workers, s.roleLabels())...)
 	}
-	return []component.Stage{base, api, {s.clusterObjects()}, work}, nil
+	return []component.Stage{base, {s.sharedKeys()}, api, {s.clusterObjects()}, work}, nil
 }
 
 func (s *server) node() *node.Node {

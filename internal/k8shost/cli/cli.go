@@ -41,7 +41,7 @@ func New() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return config.FlagError(cmd.Flags(), err) })
-	root.AddCommand(serverCommand(), agentCommand(), upCommand(), downCommand(), snapshotCommand(), tokenCommand(),
+	root.AddCommand(serverCommand(), agentCommand(), upCommand(), downCommand(), snapshotCommand(), tokenCommand(), encryptionCommand(),
 		kubectlCommand(), checkCommand(), versionCommand(), machineCommand())
 	return root
 }

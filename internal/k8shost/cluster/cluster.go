@@ -6,6 +6,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,14 +25,17 @@ type Settings struct {
 	ServiceCIDR   string
 	ClusterDNS    string
 	ClusterDomain string
+	// DisableNetworkPolicy leaves NetworkPolicy objects without effect, on all nodes or on none.
+	DisableNetworkPolicy bool
 }
 
 func (s Settings) data() map[string]string {
 	return map[string]string{
-		"cluster-cidr":   s.ClusterCIDR,
-		"service-cidr":   s.ServiceCIDR,
-		"cluster-dns":    s.ClusterDNS,
-		"cluster-domain": s.ClusterDomain,
+		"cluster-cidr":           s.ClusterCIDR,
+		"service-cidr":           s.ServiceCIDR,
+		"cluster-dns":            s.ClusterDNS,
+		"cluster-domain":         s.ClusterDomain,
+		"disable-network-policy": strconv.FormatBool(s.DisableNetworkPolicy),
 	}
 }
 
@@ -48,6 +52,7 @@ func ReadSettings(ctx context.Context, client kubernetes.Interface) (Settings, e
 	return Settings{
 		ClusterCIDR: d["cluster-cidr"], ServiceCIDR: d["service-cidr"],
 		ClusterDNS: d["cluster-dns"], ClusterDomain: d["cluster-domain"],
+		DisableNetworkPolicy: d["disable-network-policy"] == "true",
 	}, nil
 }
 
@@ -55,7 +60,7 @@ func ReadSettings(ctx context.Context, client kubernetes.Interface) (Settings, e
 func (s Settings) Differences(cluster Settings) []string {
 	own, theirs := s.data(), cluster.data()
 	var messages []string
-	for _, flag := range []string{"cluster-cidr", "service-cidr", "cluster-dns", "cluster-domain"} {
+	for _, flag := range []string{"cluster-cidr", "service-cidr", "cluster-dns", "cluster-domain", "disable-network-policy"} {
 		if own[flag] != theirs[flag] {
 			messages = append(messages, fmt.Sprintf("--%s is %s here and %s in the cluster", flag, own[flag], theirs[flag]))
 		}

@@ -123,6 +123,10 @@ func (s *Server) Complete(id host.Identity) error {
 	if !s.ClusterDNS.IsValid() && s.ServiceCIDR.IsValid() {
 		s.ClusterDNS = nth(s.ServiceCIDR, 10)
 	}
+	// k3s has a flag of its own for it, beside the list.
+	if s.DisableNetworkPolicy && !s.Disabled(NetworkPolicy) {
+		s.Disable = append(s.Disable, NetworkPolicy)
+	}
 	for _, args := range []Args{s.KubeAPIServerArgs, s.KubeControllerManagerArgs, s.KubeSchedulerArgs, s.EtcdArgs} {
 		args.normalize()
 	}

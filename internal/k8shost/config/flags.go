@@ -115,7 +115,7 @@ func (s *Server) networkFlags(fs *pflag.FlagSet) {
 	s.ServiceNodePortRange = utilnet.PortRange{Base: 30000, Size: 2768}
 	fs.Var(&s.ServiceNodePortRange, "service-node-port-range", "`range` of ports for services of type NodePort")
 	fs.StringVar(&s.FlannelBackend, "flannel-backend", "", "only `none`, as in k3s command lines without flannel: the pod network is PrismNET")
-	fs.BoolVar(&s.DisableNetworkPolicy, "disable-network-policy", false, "accepted because k3s command lines have it: no network policy controller is started either way")
+	fs.BoolVar(&s.DisableNetworkPolicy, "disable-network-policy", false, "do not enforce NetworkPolicy objects, on any node of the cluster; the same on all servers")
 }
 
 func (s *Server) apiFlags(fs *pflag.FlagSet) {

@@ -84,10 +84,13 @@ func (n *Node) validateJoin(p *problems) {
 
 // Names that --disable takes. k3s manifests name what k3s ships and we do not; there is
 // nothing to disable then, and no reason to refuse.
-func disableable() []string { return []string{"coredns", "kube-proxy"} }
+func disableable() []string { return []string{"coredns", "kube-proxy", NetworkPolicy} }
+
+// NetworkPolicy is what --disable calls the enforcement of NetworkPolicy objects.
+const NetworkPolicy = "network-policy"
 
 func notShipped() []string {
-	return []string{"ccm", "flannel", "local-storage", "metrics-server", "network-policy", "runtimes", "servicelb", "traefik"}
+	return []string{"ccm", "flannel", "local-storage", "metrics-server", "runtimes", "servicelb", "traefik"}
 }
 
 // Disabled reports whether something is not to be run.

@@ -51,17 +51,31 @@ func Connect(c Credentials, endpoints ...string) (*clientv3.Client, error) {
 // token, to bring it back on another host.
 const BootstrapKey = "/k8shost/bootstrap"
 
-// PutBootstrap stores the sealed secrets. It writes only what has changed: see unchanged.
-func PutBootstrap(ctx context.Context, client *clientv3.Client, sealed []byte, unchanged func(stored []byte) bool) error {
+// Bootstrap returns the sealed secrets, and the revision to replace them by; nil where there are none yet.
+func Bootstrap(ctx context.Context, client *clientv3.Client) (sealed []byte, revision int64, err error) {
 	stored, err := client.Get(ctx, BootstrapKey)
 	if err != nil {
-		return fmt.Errorf("read sealed secrets: %w", err)
+		return nil, 0, fmt.Errorf("read sealed secrets: %w", err)
 	}
-	if len(stored.Kvs) == 1 && unchanged(stored.Kvs[0].Value) {
-		return nil
+	if len(stored.Kvs) == 0 {
+		return nil, 0, nil
 	}
-	if _, err := client.Put(ctx, BootstrapKey, string(sealed)); err != nil {
+	return stored.Kvs[0].Value, stored.Kvs[0].ModRevision, nil
+}
+
+// ErrChanged says that somebody else has stored sealed secrets meanwhile.
+var ErrChanged = errors.New("the cluster's sealed secrets were changed by somebody else")
+
+// PutBootstrap stores sealed secrets in the place of those of the revision.
+func PutBootstrap(ctx context.Context, client *clientv3.Client, sealed []byte, revision int64) error {
+	answer, err := client.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(BootstrapKey), "=", revision)).
+		Then(clientv3.OpPut(BootstrapKey, string(sealed))).Commit()
+	if err != nil {
 		return fmt.Errorf("store sealed secrets: %w", err)
+	}
+	if !answer.Succeeded {
+		return ErrChanged
 	}
 	return nil
 }

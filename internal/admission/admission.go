@@ -26,6 +26,7 @@ import (
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/admission/ledger"
+	"plasmacloud.io/plasmacloud/internal/admission/tally"
 	"plasmacloud.io/plasmacloud/internal/catalogue"
 )
 
@@ -42,8 +43,10 @@ type Config struct {
 	Live client.Reader
 	// Catalogue is what the installation offers.
 	Catalogue func() (*catalogue.Catalogue, error)
-	Ledger    Ledger
-	Now       func() time.Time
+	// Tally is what clusters use, as quick and as late as Cached. Without one they are counted at every request.
+	Tally  *tally.Tally
+	Ledger Ledger
+	Now    func() time.Time
 }
 
 // Validator admits requests, or refuses them.
@@ -63,7 +66,7 @@ func (v *Validator) Handler() http.Handler { return &admission.Webhook{Handler: 
 // Handle implements admission.Handler.
 func (v *Validator) Handle(ctx context.Context, request admission.Request) admission.Response {
 	world := v.config.Cached
-	if request.Operation == admissionv1.Delete {
+	if request.Operation == admissionv1.Delete && request.Resource.Resource != "clusters" {
 		world = v.config.Live // rare, and a child that a cache does not show yet must not be orphaned
 	}
 	err := v.decide(ctx, world, request)
@@ -86,10 +89,14 @@ func (v *Validator) decide(ctx context.Context, world client.Reader, request adm
 	if !ok {
 		return nil
 	}
-	return check(ctx, &question{
+	q := &question{
 		world: world, offers: v.config.Catalogue, ledger: v.config.Ledger, now: v.config.Now,
 		operation: request.Operation, dryRun: request.DryRun != nil && *request.DryRun,
-	}, request)
+	}
+	if world == v.config.Cached {
+		q.tally = v.config.Tally
+	}
+	return check(ctx, q, request)
 }
 
 func resourceOf(request admission.Request) string {
@@ -104,6 +111,7 @@ type question struct {
 	world     client.Reader
 	offers    func() (*catalogue.Catalogue, error)
 	catalogue *catalogue.Catalogue // once consulted
+	tally     *tally.Tally         // nil where clusters are to be counted
 	ledger    Ledger
 	now       func() time.Time
 	operation admissionv1.Operation

@@ -70,7 +70,7 @@ func (q *question) groupQuota(ctx context.Context, owner *v1alpha1.Cluster, obje
 	if err := q.consult(); err != nil {
 		return err
 	}
-	before, err := q.nodeGroups(ctx, object.Namespace)
+	before, err := q.nodeGroups(ctx, quotas.project.Name, owner.Name)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/admission/ledger"
+	"plasmacloud.io/plasmacloud/internal/admission/tally"
 	"plasmacloud.io/plasmacloud/internal/usage"
 )
 
@@ -28,7 +29,7 @@ func (q *question) clusterQuota(ctx context.Context, object, old *v1alpha1.Clust
 	if err != nil || quotas == nil {
 		return err
 	}
-	groups, err := q.nodeGroups(ctx, object.Namespace)
+	groups, err := q.nodeGroups(ctx, quotas.project.Name, object.Name)
 	if err != nil {
 		return err
 	}
@@ -121,44 +122,62 @@ func (q *question) bounds(ctx context.Context, quotas *quotas, c claim) ([]bound
 // claim's own cluster.
 func (q *question) used(ctx context.Context, projects []string, c claim, promises []ledger.Promise) (all, own usage.Usage, err error) {
 	type key struct{ project, cluster string }
-	each := map[key]usage.Usage{}
-	for _, project := range projects {
-		var clusters v1alpha1.ClusterList
-		namespace := v1alpha1.NamespacePrefix + project
-		if err := q.world.List(ctx, &clusters, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return all, own, fmt.Errorf("list clusters: %w", err)
-		}
-		groups, err := q.nodeGroups(ctx, namespace)
-		if err != nil {
-			return all, own, err
-		}
-		byCluster := map[string][]v1alpha1.NodeGroup{}
-		for i := range groups {
-			byCluster[groups[i].Spec.Cluster] = append(byCluster[groups[i].Spec.Cluster], groups[i])
-		}
-		for i := range clusters.Items {
-			name := clusters.Items[i].Name
-			each[key{project, name}] = usage.Of(&clusters.Items[i], byCluster[name], q.catalogue)
-		}
-	}
+	promised := map[key]usage.Usage{}
 	for _, p := range promises {
 		if p.Kind == "Cluster" && slices.Contains(projects, p.Project) {
 			k := key{p.Project, p.Name}
-			each[k] = usage.Most(each[k], usage.FromQuota(p.Used))
+			promised[k] = usage.Most(promised[k], usage.FromQuota(p.Used))
 		}
 	}
-	for _, u := range each {
-		all = all.Plus(u)
-	}
-	return all, each[key{c.project.Name, c.cluster}], nil
+	err = q.count(ctx, projects, func(counts tally.Counts) {
+		for _, project := range projects {
+			all = all.Plus(counts.Total(project))
+		}
+		for k, u := range promised {
+			counted := counts.Of(k.project, k.cluster)
+			all = all.Plus(usage.Most(counted, u).Minus(counted))
+		}
+		own = usage.Most(counts.Of(c.project.Name, c.cluster), promised[key{c.project.Name, c.cluster}])
+	})
+	return all, own, err
 }
 
-func (q *question) nodeGroups(ctx context.Context, namespace string) ([]v1alpha1.NodeGroup, error) {
-	var groups v1alpha1.NodeGroupList
-	if err := q.world.List(ctx, &groups, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list node groups: %w", err)
+// nodeGroups are those of a cluster.
+func (q *question) nodeGroups(ctx context.Context, project, cluster string) (groups []v1alpha1.NodeGroup, err error) {
+	err = q.count(ctx, []string{project}, func(counts tally.Counts) { groups = counts.Groups(project, cluster) })
+	return groups, err
+}
+
+// count lets look see what the clusters of the projects use: by the tally where there is one, otherwise by counting.
+func (q *question) count(ctx context.Context, projects []string, look func(tally.Counts)) error {
+	counted := q.tally
+	if counted == nil || !counted.Synced() {
+		counted = tally.New()
+		for _, project := range projects {
+			if err := q.countProject(ctx, v1alpha1.NamespacePrefix+project, counted); err != nil {
+				return err
+			}
+		}
 	}
-	return groups.Items, nil
+	counted.Read(q.catalogue, look)
+	return nil
+}
+
+func (q *question) countProject(ctx context.Context, namespace string, counted *tally.Tally) error {
+	var clusters v1alpha1.ClusterList
+	var groups v1alpha1.NodeGroupList
+	for _, list := range []client.ObjectList{&clusters, &groups} {
+		if err := q.world.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("count clusters: %w", err)
+		}
+	}
+	for i := range clusters.Items {
+		counted.Put(&clusters.Items[i])
+	}
+	for i := range groups.Items {
+		counted.Put(&groups.Items[i])
+	}
+	return nil
 }
 
 // forget takes back the promises of a cluster that is deleted: it is there to be seen, or was never made.

@@ -30,6 +30,7 @@ type Daemon struct {
 	config  *Config
 	log     *slog.Logger
 	manager manager.Manager
+	offers  *offers
 	// Version of the platform, and the name of this process.
 	Version, Identity string
 }
@@ -41,6 +42,7 @@ func Run(ctx context.Context, config *Config, api *rest.Config, version, identit
 		return err
 	}
 	d := &Daemon{config: config, log: log, manager: m, Version: version, Identity: identity}
+	d.offers = &offers{reader: m.GetClient(), namespace: config.Namespace}
 	for _, part := range []struct {
 		role  Role
 		setup func() error

@@ -32,7 +32,7 @@ func (d *Daemon) setupControllers() error {
 }
 
 // sizes are those of the catalogue.
-func (d *Daemon) sizes() (usage.Sizer, error) { return d.catalogue() }
+func (d *Daemon) sizes() (usage.Sizer, error) { return d.offers.get() }
 
 func projectObjects(project *v1alpha1.Project) []client.Object {
 	return objects(rbac.Management.ForProject(project))

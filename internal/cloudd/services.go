@@ -8,15 +8,13 @@ import (
 	"net/http"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"plasmacloud.io/plasmacloud/internal/admission"
 	"plasmacloud.io/plasmacloud/internal/admission/ledger"
-	"plasmacloud.io/plasmacloud/internal/catalogue"
+	"plasmacloud.io/plasmacloud/internal/admission/tally"
 	"plasmacloud.io/plasmacloud/internal/iam"
 	"plasmacloud.io/plasmacloud/internal/iam/authority"
 	"plasmacloud.io/plasmacloud/internal/iam/store"
@@ -47,8 +45,12 @@ func (d *Daemon) setupAdmission() error {
 	certificates := authority.New(store.NewRecord(api, d.config.Namespace, authority.SecretName, store.KindAuthority),
 		d.config.Scratch, clock.RealClock{}, d.log)
 	serving := authority.NewServing(certificates, d.config.AdmissionNames, clock.RealClock{}, d.log)
+	used := tally.New()
+	if err := used.Follow(context.Background(), d.manager.GetCache()); err != nil {
+		return err
+	}
 	validator := admission.New(admission.Config{
-		Cached: d.manager.GetClient(), Live: d.manager.GetAPIReader(), Catalogue: d.catalogue, Now: time.Now,
+		Cached: d.manager.GetClient(), Live: d.manager.GetAPIReader(), Catalogue: d.offers.get, Tally: used, Now: time.Now,
 		Ledger: ledger.New(d.manager.GetAPIReader(), d.manager.GetClient(), d.config.Namespace, time.Now),
 	})
 	mux := http.NewServeMux()
@@ -84,15 +86,4 @@ func serve(ctx context.Context, address string, serving *authority.Serving, hand
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	return server.Shutdown(stop)
-}
-
-// catalogue is what the installation offers, as its ConfigMap says.
-func (d *Daemon) catalogue() (*catalogue.Catalogue, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	configMap := &corev1.ConfigMap{}
-	if err := d.manager.GetClient().Get(ctx, client.ObjectKey{Namespace: d.config.Namespace, Name: catalogue.ConfigMapName}, configMap); err != nil {
-		return nil, fmt.Errorf("read the catalogue: %w", err)
-	}
-	return catalogue.Parse([]byte(configMap.Data[catalogue.ConfigMapKey]))
 }

@@ -78,7 +78,7 @@ func (d *Daemon) setupWorkers(queue task.Queue) error {
 
 // resolveVersion turns what a user wrote into a version of the catalogue.
 func (d *Daemon) resolveVersion(want string) (string, error) {
-	offered, err := d.catalogue()
+	offered, err := d.offers.get()
 	if err != nil {
 		return "", err
 	}

@@ -84,6 +84,18 @@ func (u Usage) Plus(other Usage) Usage {
 	return u
 }
 
+// Minus is the difference.
+func (u Usage) Minus(other Usage) Usage {
+	u.Clusters -= other.Clusters
+	u.Nodes -= other.Nodes
+	u.Volumes -= other.Volumes
+	u.VCPU = u.VCPU.DeepCopy()
+	u.VCPU.Sub(other.VCPU)
+	u.Memory = u.Memory.DeepCopy()
+	u.Memory.Sub(other.Memory)
+	return u
+}
+
 // Most takes the greater amount of each.
 func Most(a, b Usage) Usage {
 	if b.VCPU.Cmp(a.VCPU) > 0 {

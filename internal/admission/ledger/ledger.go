@@ -9,6 +9,7 @@ package ledger
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -27,6 +28,9 @@ const (
 	// Lifetime is how long a promise counts: longer than an API server takes to store what was admitted and a cache to
 	// show it, short enough that a request that failed afterwards is soon forgotten.
 	Lifetime = 15 * time.Second
+
+	// writeTimeout is less than what an API server waits for admission.
+	writeTimeout = 8 * time.Second
 
 	namePrefix = "admission-ledger-"
 	key        = "promises"
@@ -61,88 +65,180 @@ type Ledgers struct {
 	now       func() time.Time
 
 	mutex sync.Mutex
-	turns map[string]chan struct{}
+	books map[string]*book
 }
 
 // New keeps ledgers in a namespace.
 func New(live client.Reader, writer client.Writer, namespace string, now func() time.Time) *Ledgers {
-	return &Ledgers{live: live, writer: writer, namespace: namespace, now: now, turns: map[string]chan struct{}{}}
+	return &Ledgers{live: live, writer: writer, namespace: namespace, now: now, books: map[string]*book{}}
 }
+
+// book is the ledger of one organization, as this process sees it.
+type book struct {
+	organization string
+	// turn is held by the request that writes. It writes for all that wait, so that many at once are one write.
+	turn chan struct{}
+
+	mutex   sync.Mutex
+	waiting []*change
+
+	// What this process has written last; nil where it has to be read. Guarded by turn.
+	stored   *corev1.ConfigMap
+	promises []Promise
+}
+
+// change is one that waits to be decided and written.
+type change struct {
+	ctx    context.Context
+	decide func([]Promise) ([]Promise, error)
+	err    error
+	done   chan struct{} // closed when err is final
+}
+
+// errLate says that others have written a ledger since it was read: it is to be read and decided on again.
+var errLate = errors.New("the ledger has changed")
 
 // Change reads an organization's promises, lets decide return what they shall be, and stores that, as one: of two at
 // once, one sees what the other promised. It may call decide more than once; decide's error ends it, and nothing is
-// stored. Promises that have expired are not shown, new ones get their lifetime here.
+// stored. Promises that have expired are not shown, new ones get their lifetime here. What decide leaves as it is may be
+// somewhat old.
 func (l *Ledgers) Change(ctx context.Context, organization string, decide func([]Promise) ([]Promise, error)) error {
-	turn := l.turn(organization)
+	b := l.book(organization)
+	c := &change{ctx: ctx, decide: decide, done: make(chan struct{})}
+	b.mutex.Lock()
+	b.waiting = append(b.waiting, c)
+	b.mutex.Unlock()
 	select {
-	case turn <- struct{}{}: // requests to this process need not collide
-		defer func() { <-turn }()
+	case <-c.done: // another one wrote it too
+		return c.err
+	case b.turn <- struct{}{}:
+		l.write(ctx, b)
+		return c.err // whoever took it from those that wait has finished with it
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the ledger of %s: %w", organization, ctx.Err())
 	}
+}
+
+func (l *Ledgers) book(organization string) *book {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.books[organization] == nil {
+		l.books[organization] = &book{organization: organization, turn: make(chan struct{}, 1)}
+	}
+	return l.books[organization]
+}
+
+// write decides and writes all changes that wait, and ends the turn.
+func (l *Ledgers) write(ctx context.Context, b *book) {
+	b.mutex.Lock()
+	batch := b.waiting
+	b.waiting = nil
+	b.mutex.Unlock()
+	for _, c := range batch {
+		c.err = fmt.Errorf("change the ledger of %s: interrupted", b.organization)
+	}
+	defer func() {
+		for _, c := range batch {
+			close(c.done)
+		}
+		<-b.turn
+	}()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout) // others wait for it too
+	defer cancel()
 	backoff := wait.Backoff{Duration: 5 * time.Millisecond, Factor: 1.5, Jitter: 0.5, Steps: 30, Cap: time.Second}
 	err := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
-		err := l.attempt(ctx, organization, decide)
-		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-			return false, nil // another process was faster: decide again, with what it promised
+		err := l.attempt(ctx, b, batch)
+		if errors.Is(err, errLate) {
+			return false, nil // decide again, with what others promised
 		}
 		return true, err
 	})
+	if err == nil {
+		return
+	}
+	b.stored = nil
 	if wait.Interrupted(err) {
-		return fmt.Errorf("change the ledger of %s: too many others do at the same time: %w", organization, err)
+		err = fmt.Errorf("change the ledger of %s: too many others do at the same time: %w", b.organization, err)
 	}
-	return err
+	for _, c := range batch {
+		c.err = err
+	}
 }
 
-func (l *Ledgers) turn(organization string) chan struct{} {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	if l.turns[organization] == nil {
-		l.turns[organization] = make(chan struct{}, 1)
-	}
-	return l.turns[organization]
-}
-
-func (l *Ledgers) attempt(ctx context.Context, organization string, decide func([]Promise) ([]Promise, error)) error {
-	stored := &corev1.ConfigMap{}
-	err := l.live.Get(ctx, client.ObjectKey{Namespace: l.namespace, Name: namePrefix + organization}, stored)
-	isNew := apierrors.IsNotFound(err)
-	if err != nil && !isNew {
-		return fmt.Errorf("read ledger: %w", err)
-	}
-	before, err := l.read(stored)
-	if err != nil {
-		return err
-	}
-	after, err := decide(slices.Clone(before))
-	if err != nil || slices.Equal(before, after) {
-		return err
-	}
-	for i := range after {
-		if after[i].Until.IsZero() {
-			after[i].Until = l.now().Add(Lifetime).UTC().Truncate(time.Millisecond)
-		}
-	}
-	content, err := json.Marshal(after)
-	if err != nil {
-		return fmt.Errorf("write ledger: %w", err)
-	}
-	stored.Data = map[string]string{key: string(content)}
-	if isNew {
-		stored.ObjectMeta = metav1.ObjectMeta{Namespace: l.namespace, Name: namePrefix + organization}
-		return l.writer.Create(ctx, stored)
-	}
-	return l.writer.Update(ctx, stored) // fails if it is no longer what was read
-}
-
-// read returns the promises that still count.
-func (l *Ledgers) read(stored *corev1.ConfigMap) ([]Promise, error) {
-	var promises []Promise
-	if content := stored.Data[key]; content != "" {
-		if err := json.Unmarshal([]byte(content), &promises); err != nil {
-			return nil, fmt.Errorf("read ledger %s: %w; delete it: it only holds promises of the last seconds", stored.Name, err)
+// attempt decides on all changes in turn and writes the outcome. Refusals, of which there are few, are founded on what
+// is stored now; other decisions on what this process wrote last, as nothing is written if that is not what is stored.
+func (l *Ledgers) attempt(ctx context.Context, b *book, batch []*change) error {
+	fresh := b.stored == nil
+	if fresh {
+		if err := l.read(ctx, b); err != nil {
+			return err
 		}
 	}
 	now := l.now()
-	return slices.DeleteFunc(promises, func(p Promise) bool { return !p.Until.After(now) }), nil
+	before := slices.DeleteFunc(slices.Clone(b.promises), func(p Promise) bool { return !p.Until.After(now) })
+	after := before
+	for _, c := range batch {
+		if c.err = c.ctx.Err(); c.err != nil {
+			continue // nobody waits for it
+		}
+		decided, err := c.decide(slices.Clone(after))
+		if c.err = err; err == nil {
+			after = decided
+		} else if !fresh {
+			b.stored = nil
+			return errLate
+		}
+	}
+	if slices.Equal(before, after) {
+		return nil
+	}
+	for i := range after {
+		if after[i].Until.IsZero() {
+			after[i].Until = now.Add(Lifetime).UTC().Truncate(time.Millisecond)
+		}
+	}
+	return l.store(ctx, b, after)
+}
+
+// store writes promises, unless others have written some since they were read.
+func (l *Ledgers) store(ctx context.Context, b *book, promises []Promise) error {
+	content, err := json.Marshal(promises)
+	if err != nil {
+		return fmt.Errorf("write ledger: %w", err)
+	}
+	stored := b.stored.DeepCopy()
+	stored.Data = map[string]string{key: string(content)}
+	if stored.ResourceVersion == "" {
+		err = l.writer.Create(ctx, stored)
+	} else {
+		err = l.writer.Update(ctx, stored)
+	}
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
+		b.stored = nil
+		return errLate
+	case err != nil:
+		return fmt.Errorf("write ledger: %w", err)
+	}
+	b.stored, b.promises = stored, promises
+	return nil
+}
+
+// read reads what is stored now.
+func (l *Ledgers) read(ctx context.Context, b *book) error {
+	stored := &corev1.ConfigMap{}
+	err := l.live.Get(ctx, client.ObjectKey{Namespace: l.namespace, Name: namePrefix + b.organization}, stored)
+	if apierrors.IsNotFound(err) {
+		stored.ObjectMeta = metav1.ObjectMeta{Namespace: l.namespace, Name: namePrefix + b.organization}
+	} else if err != nil {
+		return fmt.Errorf("read ledger: %w", err)
+	}
+	var promises []Promise
+	if content := stored.Data[key]; content != "" {
+		if err := json.Unmarshal([]byte(content), &promises); err != nil {
+			return fmt.Errorf("read ledger %s: %w; delete it: it only holds promises of the last seconds", stored.Name, err)
+		}
+	}
+	b.stored, b.promises = stored, promises
+	return nil
 }

@@ -77,11 +77,16 @@ func (o *operation) steps(ctx context.Context, session *ipam.Session, a linux.At
 	steps := []step{
 		// The daemon does this too, but after a reboot the first pod may come first.
 		{"prepare node", o.dataplane.EnsureHost},
-		{"create interface", func() error { return o.dataplane.CreateVeth(a) }},
-		{"configure node", func() error { return o.dataplane.ConfigureHost(a) }},
-		{"configure pod", func() error { return o.dataplane.ConfigurePod(a) }},
-		{"wait for link", func() error { return o.dataplane.AwaitLink(ctx, a) }},
 	}
+	if o.config.Policies {
+		steps = append(steps, step{"await policies", func() error { return o.quarantine(ctx, a.Lease) }})
+	}
+	steps = append(steps,
+		step{"create interface", func() error { return o.dataplane.CreateVeth(a) }},
+		step{"configure node", func() error { return o.dataplane.ConfigureHost(a) }},
+		step{"configure pod", func() error { return o.dataplane.ConfigurePod(a) }},
+		step{"wait for link", func() error { return o.dataplane.AwaitLink(ctx, a) }},
+	)
 	// Most pods have no host ports and are spared the way to the firewall; one
 	// that is added again may have had some.
 	if len(a.HostPorts) > 0 || !created {
@@ -97,6 +102,17 @@ func run(steps []step) error {
 		}
 	}
 	return nil
+}
+
+// quarantine closes the pod before it has an interface. The node daemon, which
+// the kernel tells of it, opens it again as far as its policies allow: mostly
+// long before its first program runs.
+func (o *operation) quarantine(ctx context.Context, lease ipam.Lease) error {
+	table, err := o.dataplane.PolicyTable()
+	if err != nil {
+		return err
+	}
+	return table.Quarantine(ctx, lease.Address)
 }
 
 // openPorts leads host ports to the pod.

@@ -41,6 +41,8 @@ type Config struct {
 	MTU int `json:"mtu"`
 	// NodeIP is the source address of the node's own packets to pods; optional.
 	NodeIP string `json:"nodeIP,omitempty"`
+	// Policies closes pods until the node daemon has written their policies.
+	Policies bool `json:"policies,omitempty"`
 
 	RuntimeConfig struct {
 		PortMappings []PortMapping `json:"portMappings,omitempty"`

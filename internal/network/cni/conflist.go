@@ -16,6 +16,9 @@ type Network struct {
 	PodCIDR  netip.Prefix
 	NodeIP   netip.Addr
 	MTU      int
+	// Policies says that somebody on the node enforces network policies, for whom
+	// new pods have to wait.
+	Policies bool
 }
 
 // Conflist renders the network configuration that Config reads.
@@ -26,13 +29,14 @@ func (n Network) Conflist() ([]byte, error) {
 		PodCIDR      netip.Prefix    `json:"podCIDR"`
 		NodeIP       netip.Addr      `json:"nodeIP,omitzero"`
 		MTU          int             `json:"mtu"`
+		Policies     bool            `json:"policies,omitempty"`
 		Capabilities map[string]bool `json:"capabilities"`
 	}
 	data, err := json.MarshalIndent(map[string]any{
 		"cniVersion": "1.0.0",
 		"name":       Type,
 		"plugins": []plugin{{
-			Type: Type, StateDir: n.StateDir, PodCIDR: n.PodCIDR, NodeIP: n.NodeIP, MTU: n.MTU,
+			Type: Type, StateDir: n.StateDir, PodCIDR: n.PodCIDR, NodeIP: n.NodeIP, MTU: n.MTU, Policies: n.Policies,
 			Capabilities: map[string]bool{"portMappings": true},
 		}},
 	}, "", "  ")

@@ -14,6 +14,7 @@ import (
 func newDaemon() *cobra.Command {
 	var config node.Config
 	var kubeconfig string
+	var unpoliced bool
 	cmd := &cobra.Command{
 		Use:   "daemon",
 		Short: "Keep this node's pod network until interrupted",
@@ -22,11 +23,14 @@ func newDaemon() *cobra.Command {
 			if err := config.Validate(); err != nil {
 				return err
 			}
-			nodes, err := newNodes(kubeconfig)
+			nodes, policies, err := newSources(kubeconfig)
 			if err != nil {
 				return err
 			}
-			daemon, err := node.New(config, nodes, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
+			if unpoliced {
+				policies = nil
+			}
+			daemon, err := node.New(config, nodes, policies, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
 			if err != nil {
 				return err
 			}
@@ -34,7 +38,7 @@ func newDaemon() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of an identity that may list and watch nodes")
+	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of an identity that may list and watch nodes, and pods, namespaces and network policies")
 	flags.StringVar(&config.NodeName, "node-name", "", "name of this node in the cluster")
 	flags.TextVar(&config.ClusterCIDR, "cluster-cidr", netip.Prefix{}, "CIDR of all pods in the cluster")
 	flags.StringVar(&config.StateDir, "state-dir", "", "directory of this node's leases")
@@ -44,6 +48,7 @@ func newDaemon() *cobra.Command {
 	flags.IntVar(&config.Tunnel.VNI, "vxlan-vni", node.DefaultVNI, "VXLAN network identifier")
 	flags.IntVar(&config.Tunnel.Port, "vxlan-port", node.DefaultPort, "VXLAN UDP port")
 	flags.BoolVar(&config.Tunnel.Always, "vxlan-always", false, "use VXLAN on a shared segment too")
+	flags.BoolVar(&unpoliced, "disable-network-policy", false, "enforce no network policies, and remove those that were enforced")
 	flags.DurationVar(&config.Resync, "resync", node.DefaultResync, "how often to check everything")
 	for _, name := range []string{"kubeconfig", "node-name", "cluster-cidr", "state-dir", "cni-conf-dir"} {
 		mustBeGiven(cmd, name)

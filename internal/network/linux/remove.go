@@ -33,7 +33,11 @@ func (d *Dataplane) removeRules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(firewall.Delete(ctx), exemption.Delete(ctx))
+	policies, err := d.PolicyTable()
+	if err != nil {
+		return err
+	}
+	return errors.Join(firewall.Delete(ctx), exemption.Delete(ctx), policies.Delete(ctx))
 }
 
 func (d *Dataplane) removeLinks() error {

@@ -98,17 +98,5 @@ func goesDown(m syscall.NetlinkMessage) bool {
 }
 
 func (d *Dataplane) deletesTable(m syscall.NetlinkMessage) bool {
-	if m.Header.Type != unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_DELTABLE || len(m.Data) < nl.SizeofNfgenmsg {
-		return false
-	}
-	attrs, err := nl.ParseRouteAttr(m.Data[nl.SizeofNfgenmsg:])
-	if err != nil {
-		return true
-	}
-	for _, attr := range attrs {
-		if attr.Attr.Type == unix.NFTA_TABLE_NAME {
-			return unix.ByteSliceToString(attr.Value) == d.Table()
-		}
-	}
-	return false
+	return m.Header.Type == unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_DELTABLE && namesTable(m, d.Table())
 }

@@ -37,7 +37,7 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("got %v, want an error with %q", err, name)
 		}
-		if _, err := node.New(config, nodes, slog.New(slog.DiscardHandler)); err == nil {
+		if _, err := node.New(config, nodes, nil, slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("daemon takes a configuration where %s", name)
 		}
 	}

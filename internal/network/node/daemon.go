@@ -13,6 +13,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/network/cni"
 	"plasmacloud.io/plasmacloud/internal/network/ipam"
 	"plasmacloud.io/plasmacloud/internal/network/linux"
+	"plasmacloud.io/plasmacloud/internal/network/policy"
 )
 
 const (
@@ -34,6 +35,8 @@ type Daemon struct {
 	roster    *roster
 	dataplane *linux.Dataplane
 	store     *ipam.Store
+	// policies is nil where NetworkPolicy objects are not to be enforced.
+	policies *policy.Controller
 
 	// work has room for one wake-up: several are as good as one.
 	work chan struct{}
@@ -43,13 +46,15 @@ type Daemon struct {
 	// What follows belongs to the passes, of which there is one at a time.
 	firewall  *linux.Firewall
 	exemption *linux.ForwardExemption
+	unpoliced *linux.PolicyTable
 	record    record
 	warned    string
 	reached   []linux.Peer
 }
 
-// New makes a daemon; nothing happens before Run.
-func New(config Config, nodes Nodes, log *slog.Logger) (*Daemon, error) {
+// New makes a daemon; nothing happens before Run. Without sources of policies it
+// enforces none.
+func New(config Config, nodes Nodes, policies *policy.Sources, log *slog.Logger) (*Daemon, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("configure pod network: %w", err)
 	}
@@ -60,6 +65,9 @@ func New(config Config, nodes Nodes, log *slog.Logger) (*Daemon, error) {
 		work: make(chan struct{}, 1), record: loadRecord(config.StateDir),
 	}
 	d.roster = newRoster(nodes, d.wake, d.log)
+	if policies != nil {
+		d.policies = policy.New(config.NodeName, config.StateDir, *policies, log)
+	}
 	d.rulesStale.Store(true)
 	return d, nil
 }
@@ -82,6 +90,17 @@ func (d *Daemon) Run(ctx context.Context) error {
 			d.wake()
 		})
 	})
+	if d.policies != nil {
+		background.Go(func() { d.keepWatching(ctx, d.dataplane.WatchPolicies, d.policies.Touch) })
+		background.Go(func() {
+			if err := linux.InNamespace(d.config.NetNS, func() error {
+				d.policies.Run(ctx)
+				return nil
+			}); err != nil {
+				d.log.Error("network policies are not enforced", "error", err)
+			}
+		})
+	}
 	return linux.InNamespace(d.config.NetNS, func() error {
 		d.loop(ctx)
 		return nil

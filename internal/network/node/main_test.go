@@ -22,6 +22,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/network/linux"
 	"plasmacloud.io/plasmacloud/internal/network/netlab"
 	"plasmacloud.io/plasmacloud/internal/network/node"
+	"plasmacloud.io/plasmacloud/internal/network/policy"
 )
 
 // program is the real plugin.
@@ -79,7 +80,9 @@ type host struct {
 	*netlab.Namespace
 	t      *testing.T
 	config node.Config
-	stop   func()
+	// policies are what the daemon enforces; none by default.
+	policies *policy.Sources
+	stop     func()
 }
 
 func newHost(t *testing.T, name string) *host {
@@ -97,7 +100,7 @@ func newHost(t *testing.T, name string) *host {
 func (h *host) start(c *cluster) {
 	h.t.Helper()
 	logs := slog.New(slog.NewTextHandler(testLog{h.t, h.config.NodeName}, nil))
-	daemon, err := node.New(h.config, c.nodes(), logs)
+	daemon, err := node.New(h.config, c.nodes(), h.policies, logs)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -98,8 +98,22 @@ func (d *Daemon) writeRules(ctx context.Context) (err error) {
 		}
 		return errors.Join(
 			d.firewall.Sync(ctx, d.config.ClusterCIDR, leases),
-			d.exemption.Sync(ctx, d.config.ClusterCIDR))
+			d.exemption.Sync(ctx, d.config.ClusterCIDR),
+			d.dropPolicies(ctx))
 	})
+}
+
+// dropPolicies removes what an earlier run enforced, if this one enforces none.
+func (d *Daemon) dropPolicies(ctx context.Context) (err error) {
+	if d.policies != nil {
+		return nil
+	}
+	if d.unpoliced == nil {
+		if d.unpoliced, err = d.dataplane.PolicyTable(); err != nil {
+			return err
+		}
+	}
+	return d.unpoliced.Delete(ctx)
 }
 
 // writeConflist tells the container runtime, and by it the kubelet, that the
@@ -116,7 +130,9 @@ func (d *Daemon) writeConflist(self place) error {
 			mtu -= linux.TunnelOverhead
 		}
 	}
-	network := cni.Network{StateDir: d.config.StateDir, PodCIDR: self.podCIDR, NodeIP: self.nodeIP, MTU: mtu}
+	network := cni.Network{
+		StateDir: d.config.StateDir, PodCIDR: self.podCIDR, NodeIP: self.nodeIP, MTU: mtu, Policies: d.policies != nil,
+	}
 	conflist, err := network.Conflist()
 	if err != nil {
 		return err

@@ -1,0 +1,105 @@
+package hosted
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plasmacloud.io/plasmacloud/internal/provisioner"
+)
+
+const (
+	// probeInterval is how often the API is asked whether it is there: there is nothing to watch for that.
+	probeInterval = 200 * time.Millisecond
+	probeTimeout  = 2 * time.Second
+	// tolerance is for how long pods may show trouble before the step fails for it. Most of it goes away by itself: a
+	// controller that is there before its API server is, is started again.
+	tolerance = 10 * time.Second
+)
+
+// awaitAPI waits until the API answers and, where the control plane is replaced, all of it is new.
+func (b *build) awaitAPI(ctx context.Context) error {
+	e, err := b.endpoint(ctx)
+	if err != nil {
+		return err
+	}
+	connection, err := b.connect(ctx, e)
+	if err != nil {
+		return err
+	}
+	client, err := connection.httpClient(probeTimeout)
+	if err != nil {
+		return err
+	}
+	started := b.Clock.Now()
+	rolled := false
+	check := func(ctx context.Context) (bool, string, error) {
+		if !rolled {
+			done, waitsFor, err := b.rolledOut(ctx)
+			if err != nil {
+				return false, "", err
+			}
+			if !done {
+				return false, waitsFor, b.trouble(ctx, b.Clock.Since(started) > tolerance)
+			}
+			rolled = true
+		}
+		if err := ready(ctx, client, e.internal()); err != nil {
+			return false, "the API answers in a moment", b.trouble(ctx, b.Clock.Since(started) > tolerance)
+		}
+		return true, "", nil
+	}
+	if err := b.await(ctx, probeInterval, []watcher{b.watchPods, b.watchControlPlane}, check); err != nil {
+		return err
+	}
+	offered, err := b.Catalogue()
+	if err != nil {
+		return err
+	}
+	version, err := b.version(offered)
+	if err != nil {
+		return err
+	}
+	if err := b.publishJoin(ctx, e, offered, version); err != nil {
+		return err
+	}
+	b.scope.SetOutput(provisioner.OutputVersion, version)
+	return nil
+}
+
+// rolledOut tells whether the control plane runs what it describes. Of a new one, the first replica is enough.
+func (b *build) rolledOut(ctx context.Context) (bool, string, error) {
+	deployment, err := b.Client.AppsV1().Deployments(b.namespace).Get(ctx, controlPlaneName, metav1.GetOptions{})
+	if err != nil {
+		return false, "", fmt.Errorf("read the control plane: %w", err)
+	}
+	if done, waitsFor := complete(deployment); !done {
+		if what := b.progress(ctx); what != "" {
+			waitsFor = what
+		}
+		return false, waitsFor, nil
+	}
+	return true, "", nil
+}
+
+// ready asks the API whether it is.
+func ready(ctx context.Context, client *http.Client, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", url, response.Status)
+	}
+	return nil
+}

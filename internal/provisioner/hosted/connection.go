@@ -1,0 +1,52 @@
+package hosted
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"plasmacloud.io/plasmacloud/api/v1alpha1"
+)
+
+// connection is the way to a cluster's own API, as its super administrator.
+type connection struct{ config *rest.Config }
+
+// connect reads the credentials. It goes to the Service's address, which works before its name does.
+func (b *build) connect(ctx context.Context, e endpoint) (*connection, error) {
+	secret, err := b.secret(ctx, kubeconfigSecretName)
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data[v1alpha1.KubeconfigSuperAdminService])
+	if err != nil {
+		return nil, fmt.Errorf("read the cluster's kubeconfig: %w", err)
+	}
+	config.Host = e.internal()
+	config.QPS, config.Burst = -1, 0 // what a client holds back helps nobody
+	config.UserAgent = manager
+	return &connection{config: config}, nil
+}
+
+func (c *connection) httpClient(timeout time.Duration) (*http.Client, error) {
+	config := rest.CopyConfig(c.config)
+	config.Timeout = timeout
+	return rest.HTTPClientFor(config)
+}
+
+// clients with requests that do not hang.
+func (c *connection) clients() (kubernetes.Interface, dynamic.Interface, error) {
+	config := rest.CopyConfig(c.config)
+	config.Timeout = 30 * time.Second
+	typed, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	untyped, err := dynamic.NewForConfig(config)
+	return typed, untyped, err
+}

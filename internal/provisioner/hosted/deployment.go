@@ -1,0 +1,281 @@
+package hosted
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/bootstrap"
+	"plasmacloud.io/plasmacloud/internal/catalogue"
+	"plasmacloud.io/plasmacloud/internal/iam/webhook"
+	"plasmacloud.io/plasmacloud/internal/release"
+)
+
+// The containers of a control plane, named as their images are.
+const (
+	containerAPIServer         = "kube-apiserver"
+	containerControllerManager = "kube-controller-manager"
+	containerScheduler         = "kube-scheduler"
+	containerKonnectivity      = release.ImageKonnectivityServer
+)
+
+const (
+	tunnelDir    = "/run/konnectivity"
+	tunnelSocket = tunnelDir + "/server.sock"
+	auditDir     = "/var/log/kubernetes"
+
+	annotationFingerprint = "plasmacloud.io/files"
+
+	// user is who the programs run as: nobody in particular, but not root.
+	user = 65532
+
+	// shutdownDelay is how long a replica goes on serving while the last ones hear that it goes.
+	shutdownDelay = 4 * time.Second
+	// lease is how long the controllers of a replica that was lost keep their place.
+	lease = 7500 * time.Millisecond
+
+	// Of what a component may use at most, this part is set aside for it: most control planes idle.
+	cpuShare    = 10
+	memoryShare = 4
+)
+
+// plane is a control plane, described.
+type plane struct {
+	*build
+	version  string
+	endpoint endpoint
+	files    map[string][]byte
+	images   map[string]string
+	sizes    map[string]v1alpha1.Resources
+}
+
+// choose looks up images and sizes.
+func (p *plane) choose(offered *catalogue.Catalogue) error {
+	spec := p.cluster.Spec.ControlPlane
+	p.images, p.sizes = map[string]string{}, map[string]v1alpha1.Resources{}
+	for name, size := range map[string]v1alpha1.Component{
+		containerAPIServer:         v1alpha1.Component(spec.APIServer),
+		containerControllerManager: spec.ControllerManager,
+		containerScheduler:         spec.Scheduler,
+		containerKonnectivity:      spec.Konnectivity.Server,
+	} {
+		image, err := offered.Image(p.version, name)
+		if err != nil {
+			return err
+		}
+		resources, err := offered.ComponentSize(size.Resources, size.ResourcesPreset)
+		if err != nil {
+			return fmt.Errorf("spec.controlPlane: size of %s: %w", name, err)
+		}
+		p.images[name], p.sizes[name] = image, resources
+	}
+	return nil
+}
+
+func (p *plane) deployment() (*appsv1.Deployment, error) {
+	containers, err := p.containers()
+	if err != nil {
+		return nil, err
+	}
+	replicas := max(p.cluster.Spec.ControlPlane.Replicas, 1)
+	selector := map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentControlPlane}
+	none, one := intstr.FromInt32(0), intstr.FromInt32(1)
+	history, deadline := int32(2), int32(600)
+	return &appsv1.Deployment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
+		ObjectMeta: p.meta(controlPlaneName),
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: selector},
+			RevisionHistoryLimit: &history, ProgressDeadlineSeconds: &deadline,
+			Strategy: appsv1.DeploymentStrategy{
+				Type:          appsv1.RollingUpdateDeploymentStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: &none, MaxSurge: &one},
+			},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{
+					Labels: p.componentLabels(v1alpha1.ComponentControlPlane),
+					// New files replace the pods, as most programs read them once.
+					Annotations: map[string]string{annotationFingerprint: fingerprint(p.files)},
+				},
+				Spec: p.podSpec(containers),
+			},
+		},
+	}, nil
+}
+
+func (p *plane) podSpec(containers []corev1.Container) corev1.PodSpec {
+	yes, no := true, false
+	id, grace := int64(user), int64(30)
+	soon := int64(15)
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentControlPlane}}
+	return corev1.PodSpec{
+		Containers: containers, Volumes: p.volumes(),
+		AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
+		PriorityClassName:             "system-cluster-critical",
+		TerminationGracePeriodSeconds: &grace,
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: &yes, RunAsUser: &id, RunAsGroup: &id, FSGroup: &id,
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Tolerations: []corev1.Toleration{
+			{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+			// A replica on a lost node is replaced soon.
+			{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &soon},
+			{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &soon},
+		},
+		Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+				Weight: 100, PodAffinityTerm: corev1.PodAffinityTerm{LabelSelector: selector, TopologyKey: corev1.LabelHostname},
+			}},
+		}},
+		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
+			LabelSelector: selector, MatchLabelKeys: []string{appsv1.DefaultDeploymentUniqueLabelKey},
+		}},
+	}
+}
+
+// volumes: each container has its own view of the files.
+func (p *plane) volumes() []corev1.Volume {
+	mode := int32(0o440)
+	limit := resource.MustParse("500Mi")
+	small := resource.MustParse("1Mi")
+	volumes := []corev1.Volume{
+		{Name: "audit", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &limit}}},
+		{Name: "tunnel", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: &small}}},
+	}
+	for _, container := range []string{containerAPIServer, containerControllerManager, containerScheduler, containerKonnectivity} {
+		var items []corev1.KeyToPath
+		for _, name := range filesOf(container) {
+			if _, ok := p.files[name]; ok {
+				items = append(items, corev1.KeyToPath{Key: name, Path: name})
+			}
+		}
+		volumes = append(volumes, corev1.Volume{Name: container, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+			SecretName: controlPlaneName, DefaultMode: &mode, Items: items,
+		}}})
+	}
+	return volumes
+}
+
+func (p *plane) containers() ([]corev1.Container, error) {
+	l := p.layout()
+	etcd, err := l.etcd(p.files)
+	if err != nil {
+		return nil, err
+	}
+	network := p.cluster.Spec.ClusterNetwork
+	server := bootstrap.APIServer{
+		PKI: l, Datastore: etcd,
+		AdvertiseAddress: p.endpoint.address.String(), BindAddress: "0.0.0.0", Port: p.endpoint.port,
+		ServiceCIDR: network.ServiceCIDR, ClusterDomain: network.Domain,
+		Audit:          bootstrap.Audit{Policy: l.path(auditPolicyFile), Log: auditDir + "/audit.log", MaxAge: 7, MaxBackups: 2, MaxSize: 100},
+		EgressSelector: l.path(egressSelectorFile), SharedAddress: true, ShutdownDelay: shutdownDelay,
+	}
+	if _, ok := p.files[webhook.FileName]; ok {
+		server.Webhook = bootstrap.Webhook{Config: l.path(webhook.FileName), CacheTTL: 2 * time.Minute}
+	}
+	client := func(kubeconfig string) bootstrap.Client {
+		return bootstrap.Client{Kubeconfig: l.path(kubeconfig), BindAddress: "0.0.0.0", Lease: lease}
+	}
+	controllers := bootstrap.ControllerManager{
+		Client: client(controllerManagerKubeconfig), PKI: l, ClusterCIDR: network.PodCIDR, ServiceCIDR: network.ServiceCIDR,
+	}
+	scheduler := bootstrap.Scheduler{Client: client(schedulerKubeconfig)}
+	tunnel := bootstrap.KonnectivityServer{
+		PKI: l, Certificate: bootstrap.KonnectivityTunnel, Kubeconfig: l.path(konnectivityKubeconfig), Socket: tunnelSocket,
+		Replicas: int(max(p.cluster.Spec.ControlPlane.Replicas, 1)),
+	}
+	return []corev1.Container{
+		p.apiServer(server.Args()),
+		p.container(containerControllerManager, controllers.Args(), alive(corev1.URISchemeHTTPS, bootstrap.ControllerManagerPort)),
+		p.container(containerScheduler, scheduler.Args(), alive(corev1.URISchemeHTTPS, bootstrap.SchedulerPort)),
+		p.konnectivity(tunnel.Args()),
+	}, nil
+}
+
+func (p *plane) apiServer(args []string) corev1.Container {
+	c := p.container(containerAPIServer, args, probe(corev1.URISchemeHTTPS, "/livez", p.endpoint.port, 10, 8))
+	c.StartupProbe = probe(corev1.URISchemeHTTPS, "/readyz", p.endpoint.port, 1, 300)
+	c.ReadinessProbe = probe(corev1.URISchemeHTTPS, "/readyz", p.endpoint.port, 1, 3)
+	c.Ports = []corev1.ContainerPort{{Name: portAPI, ContainerPort: int32(p.endpoint.port), Protocol: corev1.ProtocolTCP}}
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "audit", MountPath: auditDir}, corev1.VolumeMount{Name: "tunnel", MountPath: tunnelDir})
+	return c
+}
+
+func (p *plane) konnectivity(args []string) corev1.Container {
+	c := p.container(containerKonnectivity, args, alive(corev1.URISchemeHTTP, bootstrap.KonnectivityHealthPort))
+	c.Ports = []corev1.ContainerPort{{Name: portKonnectivity, ContainerPort: bootstrap.KonnectivityAgentPort, Protocol: corev1.ProtocolTCP}}
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "tunnel", MountPath: tunnelDir})
+	// The tunnel stays for as long as the API server beside it serves.
+	c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: int64(shutdownDelay/time.Second) + 2}}}
+	return c
+}
+
+func (p *plane) container(name string, args []string, liveness *corev1.Probe) corev1.Container {
+	yes, no := true, false
+	size := p.sizes[name]
+	var command []string
+	if name != containerKonnectivity { // whose image knows its program
+		command = []string{name}
+	}
+	return corev1.Container{
+		Name: name, Image: p.images[name], ImagePullPolicy: corev1.PullIfNotPresent,
+		Command:                  command,
+		Args:                     bootstrap.Flags(args),
+		Env:                      environment(name, size),
+		Resources:                requirements(size),
+		LivenessProbe:            liveness,
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+		VolumeMounts: []corev1.VolumeMount{{Name: name, MountPath: p.layout().Dir(), ReadOnly: true}},
+	}
+}
+
+// environment makes the programs collect garbage sooner than Go does by itself: many of them share a machine, and most
+// have little to do. The limit makes them work harder at it before they hit the wall.
+func environment(container string, size v1alpha1.Resources) []corev1.EnvVar {
+	percent := 50
+	if container == containerAPIServer {
+		percent = 40
+	}
+	limit := size.Memory.Value() / 10 * 9
+	return []corev1.EnvVar{
+		{Name: "GOGC", Value: strconv.Itoa(percent)},
+		{Name: "GOMEMLIMIT", Value: strconv.FormatInt(limit, 10)},
+	}
+}
+
+func requirements(size v1alpha1.Resources) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{
+		Limits: corev1.ResourceList{corev1.ResourceCPU: *size.CPU, corev1.ResourceMemory: *size.Memory},
+		Requests: corev1.ResourceList{
+			corev1.ResourceCPU:    *resource.NewMilliQuantity(max(size.CPU.MilliValue()/cpuShare, 1), resource.DecimalSI),
+			corev1.ResourceMemory: *resource.NewQuantity(size.Memory.Value()/memoryShare, resource.BinarySI),
+		},
+	}
+}
+
+// alive is for programs that are not asked whether they are ready: their clients find out.
+func alive(scheme corev1.URIScheme, port int) *corev1.Probe {
+	p := probe(scheme, "/healthz", port, 10, 8)
+	p.InitialDelaySeconds = 15
+	return p
+}
+
+func probe(scheme corev1.URIScheme, path string, port int, period, failures int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Scheme: scheme, Path: path, Port: intstr.FromInt32(int32(port))}},
+		PeriodSeconds: period, FailureThreshold: failures, TimeoutSeconds: 5,
+	}
+}

@@ -82,6 +82,8 @@ func (i *Installer) Up(ctx context.Context, options platform.UpOptions, progress
 	if err := in.connect(); err != nil {
 		return nil, err
 	}
+	imported := make(chan error, 1)
+	go func() { imported <- in.bringImages(ctx) }() // it takes its time, and the rest need not wait for it
 	for _, step := range []struct {
 		name string
 		do   func(context.Context, platform.UpOptions) error
@@ -94,6 +96,7 @@ func (i *Installer) Up(ctx context.Context, options platform.UpOptions, progress
 		{"switch admission on", in.applyAdmission},
 		{"make the default project", in.applyDefaults},
 		{"make the administrator", in.applyAdministrator},
+		{"import the images of hosted clusters", func(context.Context, platform.UpOptions) error { return <-imported }},
 	} {
 		progress.Step(step.name)
 		if err := step.do(ctx, options); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -92,6 +93,16 @@ func (in *installation) applyCatalogue(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if offered.Images, err = in.images(); err != nil {
+		return err
+	}
+	nodes := &corev1.NodeList{}
+	if err := in.client.List(ctx, nodes); err != nil {
+		return fmt.Errorf("count the management cluster's nodes: %w", err)
+	}
+	if len(nodes.Items) == 1 {
+		offered.ControlPlaneReplicas = 1 // a second one on the same node would fall with the first
+	}
 	content, err := offered.Render()
 	if err != nil {
 		return err
@@ -105,9 +116,13 @@ func (in *installation) applyCatalogue(ctx context.Context) error {
 
 // clusterTypes are those whose engine this version has.
 func clusterTypes() []catalogue.ClusterType {
-	return []catalogue.ClusterType{{Name: v1alpha1.ClusterFake, Capabilities: []catalogue.Capability{
+	lifecycle := []catalogue.Capability{
 		catalogue.CanCreate, catalogue.CanDelete, catalogue.CanScale, catalogue.CanUpgrade, catalogue.CanRepair,
-	}}}
+	}
+	return []catalogue.ClusterType{
+		{Name: v1alpha1.ClusterHosted, Capabilities: append(slices.Clone(lifecycle), catalogue.CanKubeconfig)},
+		{Name: v1alpha1.ClusterFake, Capabilities: lifecycle},
+	}
 }
 
 // applyAdmission makes the API server ask the daemon, whose certificate the platform's own authority has signed.

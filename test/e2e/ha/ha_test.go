@@ -32,6 +32,7 @@ func TestHA(t *testing.T) {
 	lab.Step(t, "the first server is killed: the cluster goes on", func(t *testing.T) { s.lose(t, one, three, two) })
 	lab.Step(t, "an agent that knew only the first server starts without it", s.restartAgent)
 	lab.Step(t, "the first server rejoins", func(t *testing.T) { s.rejoin(t, one) })
+	lab.Step(t, "the key of Secrets is rotated on all servers", s.rotate)
 	lab.Step(t, "a server that lost its data joins anew", s.replace)
 	lab.Step(t, "without a majority nothing is written, and afterwards all is", s.minority)
 }
@@ -64,6 +65,18 @@ func (s *scenario) form(t *testing.T) {
 		first.AwaitNodeReady(t, node.Name)
 	}
 	t.Logf("five nodes Ready %.1f s after the first one's start", time.Since(began).Seconds())
+}
+
+// rotate gives the cluster a new key for its Secrets; every server reads them afterwards.
+func (s *scenario) rotate(t *testing.T) {
+	first, last := s.servers[0], s.servers[len(s.servers)-1]
+	first.Kubectl(t, "create", "secret", "generic", "word", "--from-literal=word=hidden")
+	last.RotateSecretsKey(t, "key2")
+	for _, server := range s.servers {
+		if got := server.Kubectl(t, "--server", server.URL(), "get", "secret", "word", "-o", "jsonpath={.data.word}"); got != "aGlkZGVu" {
+			t.Errorf("%s says %q", server.Name, got)
+		}
+	}
 }
 
 // healthy wants three voting members, and those on the given servers to answer and to agree on a leader.

@@ -22,6 +22,7 @@ func TestSnapshot(t *testing.T) {
 	l := lab.New(t)
 	s := &scenario{lab: l, server: l.Node(t, "server"), worker: l.Node(t, "worker"), copy: filepath.Join(l.Dir, "first.snapshot")}
 	lab.Step(t, "a cluster with a node and objects", s.begin)
+	lab.Step(t, "the key of Secrets is rotated", s.rotate)
 	lab.Step(t, "a snapshot is saved, listed and kept elsewhere", s.save)
 	lab.Step(t, "a damaged snapshot is refused", s.refuseDamaged)
 	lab.Step(t, "the database is lost and restored", s.restoreDatabase)
@@ -46,6 +47,14 @@ func (s *scenario) begin(t *testing.T) {
 	s.server.Kubectl(t, "run", "guest", "--image="+lab.Toolbox, "--image-pull-policy=Never",
 		`--overrides={"spec":{"nodeName":"worker"}}`, "--", "sleep", "infinity")
 	s.server.AwaitPods(t, "run=guest")
+}
+
+// rotate comes before the snapshot, so that the restored cluster shows that its keys were in there.
+func (s *scenario) rotate(t *testing.T) {
+	if before := s.server.SecretsByKey(t); len(before) != 1 || before["key1"] == 0 {
+		t.Fatalf("Secrets by key: %v", before)
+	}
+	s.server.RotateSecretsKey(t, "key2")
 }
 
 func (s *scenario) save(t *testing.T) {

@@ -194,11 +194,15 @@ func (in *installation) accepts(ctx context.Context, token string) error {
 	if err != nil {
 		return err
 	}
-	err = in.until(ctx, func(ctx context.Context) (bool, error) {
+	ask := func(ctx context.Context) (bool, error) {
 		_, err := api.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-		// An existing cluster refuses at once; ours may be on the way.
-		return err == nil || !in.embedded(), err
-	})
+		return err == nil, err
+	}
+	if in.embedded() { // the way to the identity service may just be made
+		err = in.until(ctx, ask)
+	} else {
+		_, err = ask(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("the management API does not accept the platform's tokens: %w", err)
 	}

@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -33,8 +34,8 @@ const (
 )
 
 type daemonSettings struct {
-	Image, Revision, RedisSecret, IAMIssuer, IAMNames string
-	Replicas                                          int
+	Image, PullPolicy, Revision, RedisSecret, IAMIssuer, IAMNames string
+	Replicas                                                      int
 }
 
 // applyDaemon installs the daemon, and what it offers.
@@ -53,11 +54,38 @@ func (in *installation) applyDaemon(ctx context.Context, options platform.UpOpti
 	if err != nil {
 		return err
 	}
-	return apply.Objects(ctx, in.dynamic, manager, objects...)
+	if err := apply.Objects(ctx, in.dynamic, manager, objects...); err != nil {
+		return err
+	}
+	return in.retryImage(ctx)
+}
+
+// retryImage removes pods that wait for an image, so that others look for it at once. Our own node is given it again.
+func (in *installation) retryImage(ctx context.Context) error {
+	waiting, err := in.waitingPods(ctx)
+	if err != nil {
+		return err
+	}
+	for _, pod := range waiting {
+		if pod.lacksImage() {
+			if in.embedded() {
+				if err := in.importImage(ctx); err != nil {
+					return err
+				}
+			}
+			if err := client.IgnoreNotFound(in.client.Delete(ctx, &pod.Pod, client.GracePeriodSeconds(0))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (in *installation) daemonSettings(ctx context.Context, options platform.UpOptions) (*daemonSettings, error) {
-	settings := &daemonSettings{Image: in.image(options), Replicas: 1, IAMIssuer: iamURL(in.iamAddress)}
+	settings := &daemonSettings{Image: options.Image, PullPolicy: string(corev1.PullIfNotPresent), Replicas: 1, IAMIssuer: iamURL(in.iamAddress)}
+	if options.Image == "" { // no registry has it: what one gave out under its name would not be ours
+		settings.Image, settings.PullPolicy = Image, string(corev1.PullNever)
+	}
 	addresses, err := in.nodeAddresses(ctx)
 	if err != nil {
 		return nil, err
@@ -97,13 +125,6 @@ func (in *installation) applyRedis(ctx context.Context, redis string) (*corev1.S
 		return nil, nil
 	}
 	return secret, err
-}
-
-func (in *installation) image(options platform.UpOptions) string {
-	if options.Image != "" {
-		return options.Image
-	}
-	return Image
 }
 
 // applyServices makes the daemon reachable, and learns where the identity service is.
@@ -169,46 +190,56 @@ func (in *installation) awaitDaemon(ctx context.Context, options platform.UpOpti
 			s.ReadyReplicas == *deployment.Spec.Replicas && s.Replicas == *deployment.Spec.Replicas {
 			return true, nil
 		}
-		trouble, err := in.podTrouble(ctx)
-		if err != nil {
+		waiting, err := in.waitingPods(ctx)
+		if err != nil || len(waiting) == 0 {
 			return false, err
 		}
-		if strings.Contains(trouble, "Image") {
-			hopeless = in.noImage(options, trouble)
+		if waiting[0].lacksImage() {
+			hopeless = in.noImage(options, waiting[0])
 			return true, nil
 		}
-		if trouble != "" {
-			return false, errors.New(trouble)
-		}
-		return false, nil
+		return false, waiting[0]
 	})
 	return errors.Join(err, hopeless)
 }
 
-// podTrouble is why a container of the daemon waits, where it does not just begin.
-func (in *installation) podTrouble(ctx context.Context) (string, error) {
+// waitingPod is a pod of the daemon whose container waits for more than its turn.
+type waitingPod struct {
+	corev1.Pod
+	reason, message string
+}
+
+// Error implements error.
+func (p waitingPod) Error() string {
+	return fmt.Sprintf("pod %s: %s: %s", p.Name, p.reason, p.message)
+}
+
+func (p waitingPod) lacksImage() bool { return strings.Contains(p.reason, "Image") }
+
+func (in *installation) waitingPods(ctx context.Context) ([]waitingPod, error) {
 	var pods corev1.PodList
 	if err := in.client.List(ctx, &pods, client.InNamespace(Namespace), client.MatchingLabels{"app": daemon}); err != nil {
-		return "", err
+		return nil, err
 	}
 	begins := []string{"ContainerCreating", "PodInitializing"}
+	var found []waitingPod
 	for _, pod := range pods.Items {
 		for _, container := range pod.Status.ContainerStatuses {
-			if waiting := container.State.Waiting; waiting != nil && !slices.Contains(begins, waiting.Reason) {
-				return fmt.Sprintf("pod %s: %s: %s", pod.Name, waiting.Reason, waiting.Message), nil
+			if waiting := container.State.Waiting; waiting != nil && !slices.Contains(begins, waiting.Reason) && pod.DeletionTimestamp.IsZero() {
+				found = append(found, waitingPod{Pod: pod, reason: waiting.Reason, message: waiting.Message})
 			}
 		}
 	}
-	return "", nil
+	return found, nil
 }
 
 // noImage says how the nodes of a cluster come by the daemon's image.
-func (in *installation) noImage(options platform.UpOptions, trouble string) error {
-	image, archive := in.image(options), filepath.Join(in.release.Dir(), release.ImagesDir, imageArchive)
+func (in *installation) noImage(options platform.UpOptions, trouble error) error {
+	image, archive := cmp.Or(options.Image, Image), filepath.Join(in.release.Dir(), release.ImagesDir, imageArchive)
 	if in.embedded() {
-		return fmt.Errorf("the node cannot have the image %s (%s)", image, trouble)
+		return fmt.Errorf("the node cannot have the image %s (%w)", image, trouble)
 	}
 	return exit.With(exit.Failed, fmt.Sprintf("import it on every node, as in `ctr -n k8s.io images import %s` (k8shost: copy it into DATA-DIR/agent/images and restart), "+
 		"or push it to a registry of yours and give --image", archive),
-		fmt.Errorf("the cluster's nodes cannot have the image %s (%s)", image, trouble))
+		fmt.Errorf("the cluster's nodes cannot have the image %s (%w)", image, trouble))
 }

@@ -22,12 +22,11 @@ import (
 
 // startEmbedded starts the management cluster with k8shost, and gives it the daemon's image.
 func (in *installation) startEmbedded(ctx context.Context) error {
-	images := filepath.Join(in.target.DataDir, "agent", "images")
-	if err := os.MkdirAll(images, 0o700); err != nil {
+	dir := datadir.New(in.target.DataDir)
+	if err := os.MkdirAll(dir.Images(), 0o700); err != nil {
 		return err
 	}
-	archive := filepath.Join(images, imageArchive)
-	changed, err := copyChanged(filepath.Join(in.release.Dir(), release.ImagesDir, imageArchive), archive)
+	changed, err := copyChanged(filepath.Join(in.release.Dir(), release.ImagesDir, imageArchive), filepath.Join(dir.Images(), imageArchive))
 	if err != nil {
 		return fmt.Errorf("bring along the daemon's image: %w", err)
 	}
@@ -35,7 +34,6 @@ func (in *installation) startEmbedded(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dir := datadir.New(in.target.DataDir)
 	_, running := dir.Launcher()
 	if running && (toldAnew || !in.asksUs(dir)) {
 		running = false
@@ -47,7 +45,7 @@ func (in *installation) startEmbedded(ctx context.Context) error {
 		return err
 	}
 	if running && changed {
-		return in.importImage(ctx, dir, archive) // a server imports what is there when it starts, and this one had started
+		return in.importImage(ctx) // a server imports what is there when it starts, and this one had started
 	}
 	return nil
 }
@@ -79,12 +77,14 @@ func (in *installation) asksUs(dir datadir.Dir) bool {
 	return yaml.Unmarshal(content, &settings) == nil && settings[webhookFlag] == in.webhookFile()
 }
 
-func (in *installation) importImage(ctx context.Context, dir datadir.Dir, archive string) error {
+func (in *installation) importImage(ctx context.Context) error {
+	dir := datadir.New(in.target.DataDir)
 	ctr, err := in.release.Binary("ctr")
 	if err != nil {
 		return err
 	}
-	output, err := exec.CommandContext(ctx, ctr, "--address", dir.ContainerdSocket(), "--namespace", "k8s.io", "images", "import", "--local", archive).CombinedOutput()
+	output, err := exec.CommandContext(ctx, ctr, "--address", dir.ContainerdSocket(), "--namespace", "k8s.io", "images", "import", "--local",
+		filepath.Join(dir.Images(), imageArchive)).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("import the daemon's image: %w: %s", err, output)
 	}

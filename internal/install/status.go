@@ -72,11 +72,14 @@ func (in *installation) daemonProblem(ctx context.Context) error {
 	if deployment.Status.ReadyReplicas > 0 {
 		return nil
 	}
-	trouble, err := in.podTrouble(ctx)
+	waiting, err := in.waitingPods(ctx)
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("none of its pods is ready; `kubectl -n %s logs deployment/%s` tells why. %s", Namespace, daemon, trouble)
+	if len(waiting) > 0 {
+		return fmt.Errorf("none of its pods is ready: %w", waiting[0])
+	}
+	return fmt.Errorf("none of its pods is ready; `kubectl -n %s logs deployment/%s` tells why", Namespace, daemon)
 }
 
 // identityProblem is why nobody can log in.

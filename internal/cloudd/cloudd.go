@@ -30,6 +30,7 @@ type Daemon struct {
 	config  *Config
 	log     *slog.Logger
 	manager manager.Manager
+	hosted  *hostedClusters
 	offers  *offers
 	// Version of the platform, and the name of this process.
 	Version, Identity string
@@ -42,6 +43,9 @@ func Run(ctx context.Context, config *Config, api *rest.Config, version, identit
 		return err
 	}
 	d := &Daemon{config: config, log: log, manager: m, Version: version, Identity: identity}
+	if d.hosted, err = d.newHostedClusters(); err != nil {
+		return err
+	}
 	d.offers = &offers{reader: m.GetClient(), namespace: config.Namespace}
 	for _, part := range []struct {
 		role  Role

@@ -5,6 +5,7 @@ package cloudd
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -60,6 +61,12 @@ type Config struct {
 	MetricsAddress   string
 	ProfileAddress   string
 
+	// What hosted clusters run on.
+	EndpointAddress  string
+	PodCIDRs         []string
+	StorageClass     string
+	StorageDirectory string
+
 	FakeStep time.Duration
 }
 
@@ -82,6 +89,10 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.HealthAddress, "health-bind-address", ":8081", "`address` of /healthz and /readyz")
 	fs.StringVar(&c.MetricsAddress, "metrics-bind-address", ":8443", "`address` of /metrics, over TLS; 0 for none")
 	fs.StringVar(&c.ProfileAddress, "pprof-bind-address", "", "`address` of /debug/pprof, without TLS or authentication, so on loopback only; none where it is empty")
+	fs.StringVar(&c.EndpointAddress, "endpoint-address", "", "`address` that hosted clusters' APIs are reached under; a node's where it is empty")
+	fs.StringSliceVar(&c.PodCIDRs, "pod-cidrs", nil, "`ranges` of the management cluster's pods; those of its nodes where none are given")
+	fs.StringVar(&c.StorageClass, "storage-class", "", "storage `class` of hosted clusters' etcds; the cluster's default where it is empty")
+	fs.StringVar(&c.StorageDirectory, "storage-dir", "/var/lib/plasmacloud", "`directory` on hosts for them where there is no storage class")
 	fs.DurationVar(&c.FakeStep, "fake-step-duration", 200*time.Millisecond, "how long a step of a cluster of type Fake takes, where the cluster says nothing else")
 }
 
@@ -110,6 +121,12 @@ func (c *Config) Validate() error {
 	}
 	if err := c.shard().Validate(); err != nil {
 		problems = append(problems, fmt.Errorf("--shard, --shards: %w", err))
+	}
+	if _, err := netip.ParseAddr(c.EndpointAddress); err != nil && c.EndpointAddress != "" {
+		problems = append(problems, fmt.Errorf("--endpoint-address: %q is no IP address", c.EndpointAddress))
+	}
+	if _, err := appendPrefixes(nil, c.PodCIDRs); err != nil {
+		problems = append(problems, fmt.Errorf("--pod-cidrs: %w", err))
 	}
 	if c.Workers < 1 || c.Concurrency < 1 {
 		problems = append(problems, errors.New("--workers, --concurrency: at least 1"))

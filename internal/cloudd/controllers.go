@@ -28,6 +28,7 @@ func (d *Daemon) setupControllers() error {
 		(&cluster.Reconciler{
 			Client: c, Recorder: d.manager.GetEventRecorder("cloudd"), Concurrency: d.config.Concurrency,
 		}).SetupWithManager(d.manager),
+		d.hosted.setupControllers(),
 	)
 }
 

@@ -58,9 +58,16 @@ func (d *Daemon) queue() (task.Queue, error) {
 }
 
 func (d *Daemon) setupWorkers(queue task.Queue) error {
+	hosted, err := d.hosted.provisioner()
+	if err != nil {
+		return err
+	}
 	worker, err := task.NewWorker(task.Config{
-		Record:   record.New(d.manager.GetClient(), d.manager.GetAPIReader(), clock.RealClock{}),
-		Planner:  provisioner.Set{v1alpha1.ClusterFake: fake.New(clock.RealClock{}, d.resolveVersion, d.config.FakeStep)},
+		Record: record.New(d.manager.GetClient(), d.manager.GetAPIReader(), clock.RealClock{}),
+		Planner: provisioner.Set{
+			v1alpha1.ClusterHosted: hosted,
+			v1alpha1.ClusterFake:   fake.New(clock.RealClock{}, d.resolveVersion, d.config.FakeStep),
+		},
 		Identity: d.Identity, Version: d.Version, Clock: clock.RealClock{}, Log: d.log,
 	})
 	if err != nil {

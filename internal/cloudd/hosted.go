@@ -1,0 +1,155 @@
+package cloudd
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	machinecontroller "plasmacloud.io/plasmacloud/internal/controller/machine"
+	"plasmacloud.io/plasmacloud/internal/controller/nodegroup"
+	"plasmacloud.io/plasmacloud/internal/datastore"
+	"plasmacloud.io/plasmacloud/internal/iam/authority"
+	"plasmacloud.io/plasmacloud/internal/iam/store"
+	"plasmacloud.io/plasmacloud/internal/machine"
+	"plasmacloud.io/plasmacloud/internal/machine/pod"
+	"plasmacloud.io/plasmacloud/internal/provisioner/hosted"
+	"plasmacloud.io/plasmacloud/internal/tenant"
+)
+
+// etcdImage is what the catalogue calls the image of etcd.
+const etcdImage = "etcd"
+
+// hostedClusters is what clusters with a hosted control plane need of the daemon.
+type hostedClusters struct {
+	*Daemon
+	api     kubernetes.Interface
+	dynamic dynamic.Interface
+
+	// The shared datastore is described by the catalogue, which can be read once the daemon runs.
+	mu     sync.Mutex
+	shared *datastore.Shared
+}
+
+func (d *Daemon) newHostedClusters() (*hostedClusters, error) {
+	api, err := kubernetes.NewForConfig(d.manager.GetConfig())
+	if err != nil {
+		return nil, err
+	}
+	dynamicAPI, err := dynamic.NewForConfig(d.manager.GetConfig())
+	if err != nil {
+		return nil, err
+	}
+	return &hostedClusters{Daemon: d, api: api, dynamic: dynamicAPI}, nil
+}
+
+// provisioner knows the steps that make hosted clusters.
+func (h *hostedClusters) provisioner() (*hosted.Provisioner, error) {
+	certificates := authority.New(store.NewRecord(h.api, h.config.Namespace, authority.SecretName, store.KindAuthority),
+		h.config.Scratch, clock.RealClock{}, h.log)
+	if err := h.manager.Add(always(certificates.Run)); err != nil {
+		return nil, err
+	}
+	return hosted.New(hosted.Config{
+		Client: h.api, Dynamic: h.dynamic, Datastore: h.datastore,
+		Identities:  authority.NewClients(certificates, h.api, h.config.Namespace, clock.RealClock{}, h.log),
+		IdentityURL: h.config.IAMIssuer, Catalogue: h.offers.get, Site: h.site,
+		Namespace: h.config.Namespace, Account: "cloudd", Scratch: h.config.Scratch, Clock: clock.RealClock{},
+	})
+}
+
+// setupControllers keeps the machines of clusters, and the datastore that they share.
+func (h *hostedClusters) setupControllers() error {
+	tenants := tenant.New(tenant.Config{
+		API: h.api, Addresses: machinecontroller.Addresses(h.manager.GetClient()), Clock: clock.RealClock{}, Log: h.log,
+	})
+	machines := &machinecontroller.Reconciler{
+		Client: h.manager.GetClient(), API: h.api, Tenants: tenants, Recorder: h.manager.GetEventRecorder("cloudd"), Clock: clock.RealClock{},
+		Drivers:   map[v1alpha1.Provider]machine.Driver{v1alpha1.ProviderLocal: pod.New(h.api, clock.RealClock{}, pod.Config{})},
+		Catalogue: h.offers.get, Concurrency: h.config.Concurrency,
+	}
+	groups := &nodegroup.Reconciler{
+		Client: h.manager.GetClient(), Live: h.manager.GetAPIReader(), Recorder: h.manager.GetEventRecorder("cloudd"), Clock: clock.RealClock{},
+		Catalogue: h.offers.get, Concurrency: h.config.Concurrency,
+	}
+	for _, setup := range []func() error{
+		func() error { return machines.SetupWithManager(h.manager) },
+		func() error { return groups.SetupWithManager(h.manager) },
+		func() error { return h.manager.Add(leading(h.keepDatastore)) },
+		func() error {
+			return h.manager.Add(always(func(ctx context.Context) error {
+				<-ctx.Done()
+				tenants.Close()
+				return nil
+			}))
+		},
+	} {
+		if err := setup(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepDatastore installs the shared datastore, and looks after it.
+func (h *hostedClusters) keepDatastore(ctx context.Context) error {
+	shared, err := h.sharedDatastore()
+	if err != nil {
+		return err
+	}
+	return shared.Run(ctx)
+}
+
+// datastore is the one that a cluster asks for.
+func (h *hostedClusters) datastore(c *v1alpha1.Cluster) (hosted.Datastore, error) {
+	wanted := c.Spec.ControlPlane.Datastore
+	if wanted.Mode != v1alpha1.DatastoreDedicated {
+		return h.sharedDatastore()
+	}
+	config, err := h.datastoreConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.Namespace, config.Replicas = v1alpha1.InfrastructureNamespace(c), int(wanted.Replicas)
+	config.Labels = map[string]string{v1alpha1.LabelCluster: c.Name}
+	return datastore.NewDedicated(config)
+}
+
+func (h *hostedClusters) sharedDatastore() (*datastore.Shared, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.shared != nil {
+		return h.shared, nil
+	}
+	config, err := h.datastoreConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.Registry = metrics.Registry
+	h.shared, err = datastore.NewShared(config)
+	return h.shared, err
+}
+
+func (h *hostedClusters) datastoreConfig() (datastore.Config, error) {
+	offered, err := h.offers.get()
+	if err != nil {
+		return datastore.Config{}, err
+	}
+	if len(offered.KubernetesVersions) == 0 {
+		return datastore.Config{}, fmt.Errorf("the catalogue has no version of Kubernetes")
+	}
+	image, err := offered.Image(offered.KubernetesVersions[0], etcdImage)
+	if err != nil {
+		return datastore.Config{}, err
+	}
+	return datastore.Config{
+		API: h.api, Dynamic: h.dynamic, Namespace: h.config.Namespace, Platform: h.config.Namespace, Image: image,
+		Storage: datastore.Storage{Class: h.config.StorageClass, Directory: h.config.StorageDirectory},
+		Clock:   clock.RealClock{}, Logger: h.log,
+	}, nil
+}

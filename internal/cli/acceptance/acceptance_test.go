@@ -212,6 +212,27 @@ func TestTheAPIAcceptsWhatIsSent(t *testing.T) {
 	}
 }
 
+func TestTheExamplesOfAccountsWorkAsWritten(t *testing.T) {
+	h := newHome(t, "examples")
+	t.Chdir(h.dir)
+	const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
+	if err := os.WriteFile("known_hosts", []byte("10.0.0.5 "+key+"\n[10.0.0.6]:2222 "+key+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for line := range strings.Lines(h.ok("account", "create", "--help")) {
+		if args := strings.Fields(line); len(args) > 3 && args[0] == "cloud" && args[2] == "create" && strings.HasPrefix(args[3], "--name") {
+			h.ok(args[1:]...)
+			ran++
+		}
+	}
+	if ran != 3 {
+		t.Errorf("%d examples were found", ran)
+	}
+	h.has(h.ok("account", "get", "lab", "-o", "yaml"), "hostKey: "+key, "port: 2222")
+	h.refused("account create bare --provider SSH --host root@10.0.0.8", "hostKey")
+}
+
 func TestTheAPIsRefusalsAreReadable(t *testing.T) {
 	h := newHome(t, "refused")
 	h.ok("k8s", "create", "there", "--workers", "1")

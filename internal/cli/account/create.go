@@ -18,6 +18,7 @@ import (
 type flags struct {
 	provider, region, secret       string
 	hosts                          []string
+	knownHosts                     string
 	trustOnFirstUse                bool
 	awsRole, awsExternalID         string
 	gcpProject, gcpServiceAccount  string
@@ -30,8 +31,11 @@ func create(s *session.Session, kind *resource.Kind[*v1alpha1.Account]) *cobra.C
 	cmd := &cobra.Command{
 		Use: "create [NAME]", Short: "Create an account",
 		Long: "create says where infrastructure comes from. Credentials are in a Secret of the project, which --secret names; they are\n" +
-			"never given on a command line.",
-		Example: "  cloud account create --name lab --provider SSH --host root@10.0.0.5 --host root@10.0.0.6:2222 --secret lab-ssh-key\n" +
+			"never given on a command line.\n\n" +
+			"A machine that is reached over SSH proves by its key that it is the one. --known-hosts names a file that the keys are\n" +
+			"in, such as `ssh-keyscan` writes or ~/.ssh/known_hosts; without it, --trust-on-first-use takes the key of the first contact.",
+		Example: "  cloud account create --name lab --provider SSH --host root@10.0.0.5 --host root@10.0.0.6:2222 --known-hosts known_hosts --secret lab-ssh-key\n" +
+			"  cloud account create --name cellar --provider SSH --host root@10.0.0.7 --trust-on-first-use --secret lab-ssh-key\n" +
 			"  cloud account create --name prod --provider AWS --region eu-west-1 --aws-role arn:aws:iam::123456789012:role/plasmacloud",
 		Args: command.AtMostOne("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,6 +66,8 @@ func (f *flags) addTo(cmd *cobra.Command) {
 	set.StringVar(&f.region, "region", "", "`region` of a cloud, such as eu-west-1")
 	set.StringVar(&f.secret, "secret", "", "`name` of the Secret in the project that holds the credentials")
 	set.StringArrayVar(&f.hosts, "host", nil, "`[user@]address[:port]` of a machine, for provider SSH; repeatable")
+	set.StringVar(&f.knownHosts, "known-hosts", "", "`file` with the machines' public keys, for provider SSH")
+	_ = cmd.MarkFlagFilename("known-hosts")
 	set.BoolVar(&f.trustOnFirstUse, "trust-on-first-use", false, "accept a machine's key at the first contact, and no other later, for provider SSH")
 	set.StringVar(&f.awsRole, "aws-role", "", "`ARN` of the role to assume")
 	set.StringVar(&f.awsExternalID, "aws-external-id", "", "`ID` that the role asks for")
@@ -94,6 +100,9 @@ func (f *flags) apply(spec *v1alpha1.AccountSpec) error {
 			return err
 		}
 		spec.SSH.Hosts = append(spec.SSH.Hosts, host)
+	}
+	if err := f.pin(spec.SSH); err != nil {
+		return err
 	}
 	if f.awsRole != "" || f.awsExternalID != "" {
 		spec.AWS = &v1alpha1.AWSAccount{RoleARN: f.awsRole, ExternalID: f.awsExternalID}

@@ -54,6 +54,9 @@ type Runtime struct {
 type Pod struct {
 	*Namespace
 	ID string
+	// Home is the pod's Kubernetes namespace; empty means default. Its name there
+	// is its ID.
+	Home string
 	// Address is set by a successful ADD.
 	Address netip.Addr
 	Result  *types100.Result
@@ -79,10 +82,14 @@ func (r *Runtime) Command(command string, pod *Pod, extra map[string]any) (*exec
 		return nil, err
 	}
 	cmd := exec.Command(r.Program)
+	home := pod.Home
+	if home == "" {
+		home = "default"
+	}
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "CNI_COMMAND=" + command, "CNI_CONTAINERID=" + pod.ID,
 		"CNI_NETNS=" + pod.Path, "CNI_IFNAME=eth0", "CNI_PATH=" + filepath.Dir(r.Program),
-		"CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=" + pod.ID,
+		"CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=" + home + ";K8S_POD_NAME=" + pod.ID,
 	}
 	cmd.Stdin = bytes.NewReader(stdin)
 	return cmd, nil

@@ -126,6 +126,17 @@ func (n *Namespace) BlockedTCP(address string) bool {
 	return err != nil
 }
 
+// BlockedUDP tells whether a datagram is not answered.
+func (n *Namespace) BlockedUDP(address string) bool {
+	conn, err := n.dial("udp4", address, shortPatience)
+	if err != nil {
+		return true
+	}
+	defer func() { _ = conn.Close() }()
+	_, err = exchangeUDP(conn, 1, shortPatience)
+	return err != nil
+}
+
 func (n *Namespace) exchange(address string, size int, wait time.Duration) (netip.Addr, error) {
 	conn, err := n.dial("tcp4", address, wait)
 	if err != nil {
@@ -180,7 +191,11 @@ func (n *Namespace) DialUDP(address string) net.Conn {
 // ExchangeUDP sends datagrams until one is answered, as the first ones after a
 // change may be lost to path MTU discovery or to a stale flow.
 func ExchangeUDP(conn net.Conn, size int) (netip.Addr, error) {
-	deadline := time.Now().Add(patience)
+	return exchangeUDP(conn, size, patience)
+}
+
+func exchangeUDP(conn net.Conn, size int, wait time.Duration) (netip.Addr, error) {
+	deadline := time.Now().Add(wait)
 	buffer := make([]byte, 1<<16)
 	var last error
 	for time.Now().Before(deadline) {

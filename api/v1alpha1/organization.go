@@ -37,6 +37,8 @@ type OrganizationStatus struct {
 // +kubebuilder:resource:scope=Cluster,shortName=org,categories=plasmacloud
 // +kubebuilder:printcolumn:name="Title",type=string,JSONPath=`.spec.displayName`
 // +kubebuilder:printcolumn:name="Projects",type=integer,JSONPath=`.status.projects`
+// +kubebuilder:printcolumn:name="Clusters",type=integer,JSONPath=`.status.used.clusters`
+// +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.used.nodes`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$')",message="metadata.name: use 1 to 40 lower-case letters, digits and '-', beginning and ending with a letter or digit"
 type Organization struct {

@@ -105,12 +105,13 @@ var columns = map[string]struct {
 	plural, status string
 	want           []string // header=cell, without the name and age
 }{
-	"Organization": {"organizations", "projects: 2", []string{"Title=ACME", "Projects=2"}},
-	"Project":      {"projects", "namespace: project-shop, phase: RUNNING", []string{"Organization=acme", "Namespace=project-shop", "Status=RUNNING"}},
-	"User":         {"users", "", []string{"Kind=Person", "Email=ada@example.com", "Organization=acme", "Disabled=true"}},
-	"AccessToken":  {"accesstokens", "", []string{"User=ada", "Description=continuous integration", "Expires=", "Revoked=true"}},
-	"Account":      {"accounts", "networks: 1, phase: RUNNING", []string{"Provider=SSH", "Region=cellar", "Networks=1", "Status=RUNNING"}},
-	"Network":      {"networks", "clusters: 3, phase: RUNNING", []string{"CIDR=10.0.0.0/16", "Account=local", "Clusters=3", "Status=RUNNING"}},
+	"Organization": {"organizations", "projects: 2, used: {clusters: 3, nodes: 9}", []string{"Title=ACME", "Projects=2", "Clusters=3", "Nodes=9"}},
+	"Project": {"projects", "namespace: project-shop, phase: RUNNING, used: {clusters: 1, nodes: 4}",
+		[]string{"Organization=acme", "Namespace=project-shop", "Clusters=1", "Nodes=4", "Status=RUNNING"}},
+	"User":        {"users", "", []string{"Kind=Person", "Email=ada@example.com", "Organization=acme", "Disabled=true"}},
+	"AccessToken": {"accesstokens", "", []string{"User=ada", "Description=continuous integration", "Expires=", "Revoked=true"}},
+	"Account":     {"accounts", "networks: 1, phase: RUNNING", []string{"Provider=SSH", "Region=cellar", "Networks=1", "Status=RUNNING"}},
+	"Network":     {"networks", "clusters: 3, phase: RUNNING", []string{"CIDR=10.0.0.0/16", "Account=local", "Clusters=3", "Status=RUNNING"}},
 	"Cluster": {"clusters", `phase: UPDATING, version: v1.36.3, nodesSummary: 2/3, endpoint: "https://dev.example.com:6443", progress: 3/7 join`,
 		[]string{"Status=UPDATING", "Type=Hosted", "Version=v1.36.3", "Nodes=2/3", "Network=default", "Endpoint=https://dev.example.com:6443", "Progress=3/7 join"}},
 	"NodeGroup": {"nodegroups", "replicas: 3, readyReplicas: 2, updatedReplicas: 3, phase: RUNNING",

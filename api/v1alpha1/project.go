@@ -71,6 +71,8 @@ type ProjectStatus struct {
 // +kubebuilder:selectablefield:JSONPath=`.spec.organization`
 // +kubebuilder:printcolumn:name="Organization",type=string,JSONPath=`.spec.organization`
 // +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.status.namespace`
+// +kubebuilder:printcolumn:name="Clusters",type=integer,JSONPath=`.status.used.clusters`
+// +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.used.nodes`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$')",message="metadata.name: use 1 to 40 lower-case letters, digits and '-', beginning and ending with a letter or digit"

@@ -221,6 +221,9 @@ func (s *Server) validateWebhook(p *problems) {
 	// The API server would die of it, with its reason in a log.
 	config, err := clientcmd.LoadFromFile(s.WebhookConfigFile)
 	if err == nil {
+		err = clientcmd.ResolveLocalPaths(config) // relative to the file, as the API server has it
+	}
+	if err == nil {
 		err = clientcmd.ConfirmUsable(*config, "")
 	}
 	if err != nil {

@@ -31,11 +31,15 @@ const (
 	iamService = "iam"
 	// redisSecret holds the address of the queue's Redis, which may have a password in it.
 	redisSecret = "cloudd-redis"
+	// revisionAnnotation differs between pods of different images or settings.
+	revisionAnnotation = "plasmacloud.io/revision"
 )
 
 type daemonSettings struct {
 	Image, PullPolicy, Revision, RedisSecret, IAMIssuer, IAMNames string
-	Replicas                                                      int
+	// StorageDirectory is where, on hosts, etcds keep their data where the cluster has no storage class.
+	StorageDirectory string
+	Replicas         int
 }
 
 // applyDaemon installs the daemon, and what it offers.
@@ -85,6 +89,10 @@ func (in *installation) daemonSettings(ctx context.Context, options platform.UpO
 	settings := &daemonSettings{Image: options.Image, PullPolicy: string(corev1.PullIfNotPresent), Replicas: 1, IAMIssuer: iamURL(in.iamAddress)}
 	if options.Image == "" { // no registry has it: what one gave out under its name would not be ours
 		settings.Image, settings.PullPolicy = Image, string(corev1.PullNever)
+	}
+	settings.StorageDirectory = "/var/lib/plasmacloud"
+	if in.embedded() {
+		settings.StorageDirectory = filepath.Join(in.target.DataDir, "storage") // it goes with the rest
 	}
 	addresses, err := in.nodeAddresses(ctx)
 	if err != nil {
@@ -191,6 +199,9 @@ func (in *installation) awaitDaemon(ctx context.Context, options platform.UpOpti
 			return true, nil
 		}
 		waiting, err := in.waitingPods(ctx)
+		waiting = slices.DeleteFunc(waiting, func(p waitingPod) bool { // those of before are on their way out
+			return p.Annotations[revisionAnnotation] != deployment.Spec.Template.Annotations[revisionAnnotation]
+		})
 		if err != nil || len(waiting) == 0 {
 			return false, err
 		}

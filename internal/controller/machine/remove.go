@@ -17,7 +17,7 @@ import (
 
 const (
 	defaultDrainTimeout = 10 * time.Minute
-	drainInterval       = 2 * time.Second
+	drainInterval       = time.Second
 	// goneInterval is how often it is looked whether a machine is gone, where its driver does not tell.
 	goneInterval = 500 * time.Millisecond
 	// forceTimeout is how long a machine may take to go before a forced deletion leaves it.

@@ -15,6 +15,7 @@ import (
 )
 
 func TestMachinesAreMadeBeforeTheAPIAnswersAndJoinWhenItDoes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fake.Config{BootTime: 50 * time.Millisecond})
 	g := w.group(2, func(template *v1alpha1.NodeGroupTemplate) {
 		template.Roles = []string{"ingress-nginx"}
@@ -95,6 +96,7 @@ func (w *world) infrastructure() []string {
 }
 
 func TestAGroupThatIsDeletedWhileItIsMadeLeavesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fake.Config{BootTime: time.Hour})
 	w.offerJoin()
 	g := w.group(3)
@@ -113,6 +115,7 @@ func TestAGroupThatIsDeletedWhileItIsMadeLeavesNothing(t *testing.T) {
 }
 
 func TestFakeClustersCostNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fake.Config{})
 	w.create(&v1alpha1.Cluster{ObjectMeta: w.named("load"), Spec: v1alpha1.ClusterSpec{Type: v1alpha1.ClusterFake}})
 	g := &v1alpha1.NodeGroup{ObjectMeta: w.named("load-workers"), Spec: v1alpha1.NodeGroupSpec{Cluster: "load", Group: "workers", Replicas: 3, Template: v1alpha1.NodeGroupTemplate{MaxReplicas: 5}}}

@@ -100,6 +100,7 @@ func within(most, least int) func(counts) error {
 }
 
 func TestScaling(t *testing.T) {
+	t.Parallel()
 	w := up(t, fake.Config{BootTime: 20 * time.Millisecond, DeleteTime: 20 * time.Millisecond})
 	g := w.group(1)
 	w.settled(g)
@@ -155,6 +156,7 @@ func (w *world) nodes(names []string) []string {
 }
 
 func TestRollingReplacementKeepsItsLimits(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		surge, unavailable int32
 		most, least        int
@@ -201,6 +203,7 @@ func (w *world) allNew(before []string, want int) {
 }
 
 func TestAControllerThatIsStartedAnewGoesOnWhereTheOtherEnded(t *testing.T) {
+	t.Parallel()
 	w := up(t, fake.Config{BootTime: 300 * time.Millisecond, DeleteTime: 100 * time.Millisecond})
 	g := w.group(3)
 	w.settled(g)
@@ -237,6 +240,7 @@ func TestAControllerThatIsStartedAnewGoesOnWhereTheOtherEnded(t *testing.T) {
 }
 
 func TestALostMachineIsReplacedAtOnce(t *testing.T) {
+	t.Parallel()
 	w := up(t, fake.Config{BootTime: 20 * time.Millisecond}, func(w *world) { w.limits = nodegroup.DefaultLimits() })
 	g := w.group(2)
 	w.settled(g)
@@ -261,6 +265,7 @@ func (w *world) key(name string) machine.Key {
 }
 
 func TestAMassFailureIsHeldBack(t *testing.T) {
+	t.Parallel()
 	w := up(t, fake.Config{BootTime: 20 * time.Millisecond})
 	g := w.group(5)
 	w.settled(g)
@@ -288,6 +293,7 @@ func TestAMassFailureIsHeldBack(t *testing.T) {
 }
 
 func TestANodeThatRecoversInTimeStays(t *testing.T) {
+	t.Parallel()
 	w := up(t, fake.Config{}, func(w *world) { w.limits.NotReady = 4 * time.Second })
 	g := w.group(1)
 	w.settled(g)

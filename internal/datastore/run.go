@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -19,6 +20,8 @@ const (
 	maintainInterval = 30 * time.Second
 	// retryInterval is for an etcd that is just being installed.
 	retryInterval = 2 * time.Second
+	// parallel is how many dedicated etcds are looked after at once.
+	parallel = 8
 )
 
 func alreadyCompacted(err error) bool { return errors.Is(err, rpctypes.ErrCompacted) }
@@ -48,20 +51,30 @@ func (s *Shared) Run(ctx context.Context) error {
 	}
 }
 
-// round looks after all etcds once. What is wrong with one does not keep it from the others.
+// round looks after all etcds once. What is wrong with one does not keep it from the others; it is the shared one that is
+// soon tried again.
 func (s *Shared) round(ctx context.Context) error {
-	problems := []error{s.lookAfter(ctx, &s.server)}
-	dedicated, err := s.dedicated(ctx)
-	problems = append(problems, err)
-	for i := range dedicated {
-		problems = append(problems, s.lookAfter(ctx, &dedicated[i]), dedicated[i].close())
+	err := s.lookAfter(ctx, &s.server)
+	dedicated, listErr := s.dedicated(ctx)
+	if listErr != nil {
+		return errors.Join(err, listErr)
 	}
+	var work sync.WaitGroup
+	slots := make(chan struct{}, parallel)
 	namespaces := []string{s.server.config.Namespace}
-	for i := range dedicated {
-		namespaces = append(namespaces, dedicated[i].config.Namespace)
+	for _, each := range dedicated {
+		namespaces = append(namespaces, each.config.Namespace)
+		slots <- struct{}{}
+		work.Go(func() {
+			defer func() { <-slots }()
+			if err := errors.Join(s.lookAfter(ctx, each), each.close()); err != nil && ctx.Err() == nil {
+				s.server.config.Logger.WarnContext(ctx, "look after a dedicated datastore", "error", err)
+			}
+		})
 	}
+	work.Wait()
 	s.metrics.forgetOthers(namespaces)
-	return errors.Join(problems...)
+	return err
 }
 
 func (s *Shared) lookAfter(ctx context.Context, each *server) error {
@@ -110,21 +123,21 @@ func (s *Shared) tend(ctx context.Context, each *server) error {
 }
 
 // dedicated finds the etcds of single clusters.
-func (s *Shared) dedicated(ctx context.Context) ([]server, error) {
+func (s *Shared) dedicated(ctx context.Context) ([]*server, error) {
 	sets, err := s.server.config.API.AppsV1().StatefulSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: labels.Set{
 		v1alpha1.LabelComponent: v1alpha1.ComponentDatastore,
 	}.String()})
 	if err != nil {
 		return nil, fmt.Errorf("list dedicated datastores: %w", err)
 	}
-	var found []server
+	var found []*server
 	for _, set := range sets.Items {
 		if set.Namespace == s.server.config.Namespace || set.Name != name || set.DeletionTimestamp != nil {
 			continue
 		}
 		config := s.server.config
 		config.Namespace, config.Platform, config.Size = set.Namespace, s.server.config.platform(), DedicatedSize()
-		found = append(found, server{config: config})
+		found = append(found, &server{config: config})
 	}
 	return found, nil
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -21,12 +23,13 @@ import (
 // Connection is an open connection to a cluster whose API answers.
 type Connection struct {
 	client     kubernetes.Interface
-	transport  *http.Client
 	kubeconfig []byte
 	nodes      *nodes
 	// suspect holds something when the API may be away.
 	suspect chan struct{}
-	close   func()
+	// work is what goes on until close is called.
+	work  sync.WaitGroup
+	close func()
 }
 
 // Client has the super administrator's rights in the cluster. Requests should have a deadline: the API may go away.
@@ -53,11 +56,12 @@ func (l *link) open(ctx context.Context, kubeconfig []byte) (*Connection, error)
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	life, end := context.WithCancel(ctx)
-	c := &Connection{client: client, transport: transport, kubeconfig: kubeconfig, suspect: make(chan struct{}, 1)}
+	c := &Connection{client: client, kubeconfig: kubeconfig, suspect: make(chan struct{}, 1)}
 	c.nodes = newNodes(func(name string) { l.connections.publish(Change{Cluster: l.key, Node: name}) })
 	c.close = func() {
 		end()
-		transport.CloseIdleConnections()
+		c.work.Wait()
+		utilnet.CloseIdleConnectionsFor(transport.Transport)
 	}
 	if err := c.start(life, l); err != nil {
 		c.close()
@@ -73,11 +77,11 @@ func (c *Connection) start(ctx context.Context, l *link) error {
 	}
 	// A reflector that writes straight into a map takes one goroutine; a shared informer takes seven.
 	reflector := cache.NewReflectorWithOptions(c.watchNodes(), &corev1.Node{}, c.nodes, cache.ReflectorOptions{Name: "nodes of " + l.key.String()})
-	l.connections.work.Go(func() { reflector.RunWithContext(ctx) })
+	c.work.Go(func() { reflector.RunWithContext(ctx) })
 	approver := cluster.NewApprover(c.client, l.log).Trusting(func(node string) []string {
 		return l.connections.config.Addresses(l.key, node)
 	})
-	l.connections.work.Go(func() {
+	c.work.Go(func() {
 		if err := approver.Run(ctx); err != nil {
 			l.log.Error("certificates of kubelets are not approved", "error", err)
 		}

@@ -30,6 +30,7 @@ func (b *build) connect(ctx context.Context, e endpoint) (*connection, error) {
 	config.Host = e.internal()
 	config.QPS, config.Burst = -1, 0 // what a client holds back helps nobody
 	config.UserAgent = manager
+	config.WarningHandler = rest.NoWarnings{} // of what is deprecated, the Service kubernetes still has
 	return &connection{config: config}, nil
 }
 

@@ -25,7 +25,7 @@ type OrganizationStatus struct {
 	Used *Quota `json:"used,omitempty"`
 	// ObservedGeneration is the generation that the status speaks of.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions are Ready; while it is being deleted, False with the projects that are still there.
+	// Conditions are Ready; while it is being deleted, False with the projects and users that are still there.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/controller/machine"
 	"plasmacloud.io/plasmacloud/internal/controller/status"
 	"plasmacloud.io/plasmacloud/internal/provisioner"
 )
@@ -15,6 +16,9 @@ func (r *Reconciler) mirror(s *scope) {
 	c := s.cluster
 	for i := range s.tasks {
 		adopt(c, &s.tasks[i])
+	}
+	if machine.Backs(c.Spec.Type) {
+		s.countNodes()
 	}
 	c.Status.Nodes.Desired = 0
 	for _, replicas := range s.replicas() {
@@ -33,6 +37,16 @@ func (r *Reconciler) mirror(s *scope) {
 		r.fail(c, latest)
 	default:
 		progress(c, latest)
+	}
+}
+
+// countNodes takes the numbers of nodes from the groups, which know them at any time; a task only knew them at its end.
+func (s *scope) countNodes() {
+	counts := &s.cluster.Status.Nodes
+	counts.Ready, counts.Total = 0, 0
+	for i := range s.groups {
+		counts.Ready += s.groups[i].Status.ReadyReplicas
+		counts.Total += s.groups[i].Status.Replicas
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/controller/machine"
@@ -26,11 +27,35 @@ type invalid struct{ error }
 
 func (i invalid) Unwrap() error { return i.error }
 
-// describe counts the machines, and sets phase and condition.
+// describe counts the machines, and sets phase and conditions.
 func describe(s *scope, phase v1alpha1.Phase, reason, message string) {
 	tally(s)
 	s.group.Status.Phase = phase
-	status.Set(&s.group.Status.Conditions, s.group, v1alpha1.ConditionReady, phase == v1alpha1.PhaseRunning, reason, message)
+	conditions := &s.group.Status.Conditions
+	status.Set(conditions, s.group, v1alpha1.ConditionReady, phase == v1alpha1.PhaseRunning, reason, message)
+	if reason == ReasonInvalid {
+		status.Set(conditions, s.group, v1alpha1.ConditionStalled, true, reason, message)
+	} else if m, why := stalled(s.machines); why != nil {
+		status.Set(conditions, s.group, v1alpha1.ConditionStalled, true, why.Reason, fmt.Sprintf("machine %s: %s", m.Name, why.Message))
+	} else {
+		status.Set(conditions, s.group, v1alpha1.ConditionStalled, false, reason, "")
+	}
+}
+
+// stalled finds a machine that will not be made, or fails again and again, until a person acts.
+func stalled(machines []v1alpha1.Machine) (*v1alpha1.Machine, *metav1.Condition) {
+	for i := range machines {
+		m := &machines[i]
+		ready := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
+		if ready == nil || machine.Joined(m) || !m.DeletionTimestamp.IsZero() {
+			continue
+		}
+		switch ready.Reason {
+		case machine.ReasonNoCapacity, machine.ReasonInvalid, machine.ReasonFailed, v1alpha1.ReasonUnsupported:
+			return m, ready
+		}
+	}
+	return nil, nil
 }
 
 // tally counts the machines. Those that are being deleted are still there, but no longer ready.

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -164,7 +165,8 @@ func TestNoRoomIsToldAndUsedWhenThereIs(t *testing.T) {
 	g := w.group(2)
 	w.eventually("the group tells", func() bool {
 		ready := w.condition(g, func() []metav1.Condition { return g.Status.Conditions })
-		return strings.Contains(ready.Message, "no capacity") && strings.Contains(ready.Message, "smaller instance type") && g.Status.ReadyReplicas == 1
+		return strings.Contains(ready.Message, "no capacity") && strings.Contains(ready.Message, "smaller instance type") && g.Status.ReadyReplicas == 1 &&
+			meta.IsStatusConditionTrue(g.Status.Conditions, v1alpha1.ConditionStalled)
 	})
 	w.eventually("an event tells", func() bool {
 		events, err := w.api.EventsV1().Events(w.namespace).List(t.Context(), metav1.ListOptions{})
@@ -182,6 +184,9 @@ func TestNoRoomIsToldAndUsedWhenThereIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.settled(g)
+	if meta.IsStatusConditionTrue(g.Status.Conditions, v1alpha1.ConditionStalled) {
+		t.Error("it is stalled though it is ready")
+	}
 }
 
 func TestADescriptionThatCannotBeMetIsToldAndMended(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/controller/account"
@@ -18,6 +19,9 @@ import (
 
 func (d *Daemon) setupControllers() error {
 	c := d.manager.GetClient()
+	if err := metrics.Registry.Register(newPhases(c, d.manager.Elected())); err != nil {
+		return err
+	}
 	return errors.Join(
 		(&organization.Reconciler{Client: c, Objects: organizationObjects}).SetupWithManager(d.manager),
 		(&project.Reconciler{Client: c, Objects: projectObjects}).SetupWithManager(d.manager),

@@ -8,6 +8,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	taskcontroller "plasmacloud.io/plasmacloud/internal/controller/task"
@@ -15,6 +16,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/provisioner/fake"
 	"plasmacloud.io/plasmacloud/internal/task"
 	"plasmacloud.io/plasmacloud/internal/task/memory"
+	taskmetrics "plasmacloud.io/plasmacloud/internal/task/metrics"
 	"plasmacloud.io/plasmacloud/internal/task/record"
 	"plasmacloud.io/plasmacloud/internal/task/redis"
 )
@@ -26,6 +28,9 @@ func (d *Daemon) setupTasks() error {
 	}
 	queue, err := d.queue()
 	if err != nil {
+		return err
+	}
+	if err := taskmetrics.RegisterQueue(metrics.Registry, queue, d.log); err != nil {
 		return err
 	}
 	if d.config.has(RoleControllers) {
@@ -43,7 +48,13 @@ func (d *Daemon) setupTasks() error {
 	}))
 }
 
-func (d *Daemon) queue() (task.Queue, error) {
+// queue is one that tells how much waits in it.
+type queue interface {
+	task.Queue
+	taskmetrics.Queue
+}
+
+func (d *Daemon) queue() (queue, error) {
 	if d.config.Queue == QueueMemory {
 		return memory.New(clock.RealClock{}, d.log), nil
 	}
@@ -62,13 +73,17 @@ func (d *Daemon) setupWorkers(queue task.Queue) error {
 	if err != nil {
 		return err
 	}
+	observer, err := taskmetrics.NewWorker(metrics.Registry)
+	if err != nil {
+		return err
+	}
 	worker, err := task.NewWorker(task.Config{
 		Record: record.New(d.manager.GetClient(), d.manager.GetAPIReader(), clock.RealClock{}),
 		Planner: provisioner.Set{
 			v1alpha1.ClusterHosted: hosted,
 			v1alpha1.ClusterFake:   fake.New(clock.RealClock{}, d.resolveVersion, d.config.FakeStep),
 		},
-		Identity: d.Identity, Version: d.Version, Clock: clock.RealClock{}, Log: d.log,
+		Identity: d.Identity, Version: d.Version, Clock: clock.RealClock{}, Log: d.log, Observer: observer,
 	})
 	if err != nil {
 		return fmt.Errorf("make worker: %w", err)

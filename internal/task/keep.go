@@ -60,6 +60,12 @@ func (s *session) put(ctx context.Context) error {
 	}
 	s.task = written.DeepCopy()
 	s.wrote = s.worker.Clock.Now()
+	switch status := &s.task.Status; {
+	case status.Phase.Finished():
+		s.worker.Observer.Finished(s.task.Spec.Operation, status.Phase)
+	case status.RetryAt != nil && status.Error != "":
+		s.worker.Observer.Retried(s.task.Spec.Operation)
+	}
 	return nil
 }
 

@@ -126,6 +126,7 @@ func (s *session) tryBegin(ctx context.Context) (*Result, error) {
 	if left := s.worker.waits(s.task); left > 0 {
 		return &Result{Retry: true, After: left}, nil
 	}
+	isNew := s.task.Status.StartedAt == nil
 	s.claim()
 	steps, err := s.worker.Planner.Steps(s.task.DeepCopy(), object)
 	if err == nil {
@@ -136,7 +137,13 @@ func (s *session) tryBegin(ctx context.Context) (*Result, error) {
 		return &result, s.put(ctx)
 	}
 	s.steps = steps
-	return nil, s.startNext(ctx)
+	if err := s.startNext(ctx); err != nil {
+		return nil, err
+	}
+	if isNew {
+		s.worker.Observer.Started(s.task.Spec.Operation)
+	}
+	return nil, nil
 }
 
 // startNext records that the first unfinished step begins, together with the claim.
@@ -221,12 +228,27 @@ func (s *session) runStep(ctx context.Context, i int, step Step) error {
 		}
 	}()
 	s.mu.Unlock()
+	begun := s.worker.Clock.Now()
 	err := call(ctx, step, scope)
+	took := s.worker.Clock.Since(begun)
 	s.mu.Lock()
+	s.worker.Observer.StepEnded(s.task.Spec.Operation, step.Name, outcomeOf(err), took)
 	if err == nil {
 		s.finish(i, scope.Outputs())
 	}
 	return err
+}
+
+func outcomeOf(err error) StepOutcome {
+	var waiting waitError
+	switch {
+	case err == nil:
+		return StepSucceeded
+	case errors.As(err, &waiting):
+		return StepWaits
+	default:
+		return StepFailed
+	}
 }
 
 // call runs a step; a panic is an error.

@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -100,6 +101,9 @@ const (
 	MinClass Class = -1
 	MaxClass Class = 3
 )
+
+// String is the class's name where queues are told apart, from 0 for the lowest.
+func (c Class) String() string { return strconv.Itoa(int(c - MinClass)) }
 
 // Class is the item's priority in tens: below 0, 0 to 9, 10 to 19, 20 to 29, and 30 and above.
 func (i Item) Class() Class {

@@ -25,6 +25,8 @@ type Config struct {
 	Version string
 	Clock   clock.WithTicker
 	Log     *slog.Logger
+	// Observer counts what the worker does; nobody does where it is nil.
+	Observer Observer
 
 	// Backoff between attempts of a step; DefaultBackoff where it is zero.
 	Backoff Backoff
@@ -59,6 +61,9 @@ func NewWorker(config Config) (*Worker, error) {
 	if config.Grace == 0 {
 		config.Grace = 20 * time.Second
 	}
+	if config.Observer == nil {
+		config.Observer = blind{}
+	}
 	return &Worker{Config: config, running: map[string]bool{}}, nil
 }
 
@@ -69,6 +74,8 @@ func (w *Worker) Handle(ctx context.Context, item Item) Result {
 		return Result{Retry: true, After: w.LeaseDuration / 3}
 	}
 	defer w.leave(item.Key)
+	w.Observer.Busy(1)
+	defer w.Observer.Busy(-1)
 	result, err := w.handle(ctx, item)
 	if err != nil {
 		w.Log.Warn("cannot work on a task; it is tried again", "task", item.Task, "error", err)

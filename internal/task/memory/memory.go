@@ -106,6 +106,28 @@ func (q *Queue) Run(ctx context.Context, handle task.Handler, options task.Optio
 	}
 }
 
+// Depths tells how many items there are.
+func (q *Queue) Depths(context.Context) ([]task.Depth, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	states := map[place]task.DepthState{
+		inDelayed: task.DepthDelayed, inReady: task.DepthReady, inBlocked: task.DepthReady, inHandler: task.DepthRunning,
+	}
+	counts := map[task.Depth]int{}
+	for _, e := range q.entries {
+		counts[task.Depth{Queue: e.item.Class().String(), State: states[e.place]}]++
+	}
+	var depths []task.Depth
+	for class := task.MinClass; class <= task.MaxClass; class++ {
+		for _, state := range []task.DepthState{task.DepthReady, task.DepthDelayed, task.DepthRunning} {
+			depth := task.Depth{Queue: class.String(), State: state}
+			depth.Items = counts[depth]
+			depths = append(depths, depth)
+		}
+	}
+	return depths, nil
+}
+
 // Close implements task.Queue.
 func (q *Queue) Close() error {
 	q.mu.Lock()

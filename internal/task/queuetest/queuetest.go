@@ -48,6 +48,7 @@ func Run(t *testing.T, implementation Implementation) {
 		"consumers share the items":                        manyConsumers,
 		"shards keep apart":                                shards,
 		"what is no item is refused":                       refusal,
+		"a queue tells how deep it is":                     depths,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -139,3 +139,48 @@ func TestRedisMayBeStoppedLostOrEmptied(t *testing.T) {
 		}
 	}
 }
+
+// Two workers, each of one shard of two: every task is done by the worker of its shard, and every step once, although
+// both of them queue all tasks again and again.
+func TestShardsDivideTheTasks(t *testing.T) {
+	r := newRoom(t)
+	server := redistest.New(t)
+	l := &ledger{t: t, active: map[string]string{}, runs: map[string]int{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	const shards = 2
+	for index := range shards {
+		queue, err := redis.New(redis.Config{Address: server.Address, Password: server.Password, Partitions: shards}, slog.New(slog.DiscardHandler))
+		r.must(err)
+		defer queue.Close()
+		w := r.worker(l.steps(), named(fmt.Sprint("worker-", index), 3*time.Second))
+		running.Go(func() {
+			if err := queue.Run(ctx, w.Handle, task.Options{Concurrency: 4, Shard: task.Shard{Index: index, Count: shards}}); err != nil {
+				t.Error(err)
+			}
+		})
+		running.Go(func() { r.refill(ctx, task.Adder{Queue: queue}) })
+	}
+	var tasks []*v1alpha1.Task
+	for i := range 16 {
+		tasks = append(tasks, r.task(r.cluster(fmt.Sprint("s", i)), v1alpha1.OperationCreate))
+	}
+	r.await(tasks...)
+	cancel()
+	running.Wait()
+	did := map[string]int{}
+	for _, done := range tasks {
+		did[done.Status.Worker]++
+		if owner := fmt.Sprint("worker-", task.Slot(task.KeyOf(done), shards)); done.Status.Worker != owner {
+			t.Errorf("%s was done by %s, and belongs to %s", done.Name, done.Status.Worker, owner)
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			if runs := l.runs[done.Name+" "+name]; runs != 1 {
+				t.Errorf("step %s of %s was done %d times", name, done.Name, runs)
+			}
+		}
+	}
+	if len(did) != shards {
+		t.Errorf("the tasks were done by %v", did)
+	}
+}

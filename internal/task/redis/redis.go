@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -125,6 +126,35 @@ func (q *Queue) hasten(item task.Item) error {
 	return fmt.Errorf("queue task %s: %w", item.Task, err)
 }
 
+// Depths tells how many items there are, in all partitions.
+func (q *Queue) Depths(ctx context.Context) ([]task.Depth, error) {
+	if err := q.Ping(ctx); err != nil { // which ends with ctx, unlike an inspector
+		return nil, fmt.Errorf("count items: %w", err)
+	}
+	inspector := asynq.NewInspectorFromRedisClient(q.redis)
+	known, err := inspector.Queues()
+	if err != nil {
+		return nil, fmt.Errorf("count items: %w", err)
+	}
+	var depths []task.Depth
+	for partition := range q.partitions {
+		for class := task.MinClass; class <= task.MaxClass; class++ {
+			info := &asynq.QueueInfo{}
+			if queue := q.queueName(partition, class); slices.Contains(known, queue) { // otherwise nothing was ever added to it
+				if info, err = inspector.GetQueueInfo(queue); err != nil {
+					return nil, fmt.Errorf("count items: %w", err)
+				}
+			}
+			name := fmt.Sprintf("%d.%s", partition, class)
+			depths = append(depths,
+				task.Depth{Queue: name, State: task.DepthReady, Items: info.Pending},
+				task.Depth{Queue: name, State: task.DepthDelayed, Items: info.Scheduled + info.Retry},
+				task.Depth{Queue: name, State: task.DepthRunning, Items: info.Active})
+		}
+	}
+	return depths, nil
+}
+
 // Ping tells whether Redis answers.
 func (q *Queue) Ping(ctx context.Context) error { return q.redis.Ping(ctx).Err() }
 
@@ -136,7 +166,7 @@ func (q *Queue) queueOf(item task.Item) string {
 }
 
 func (q *Queue) queueName(partition int, class task.Class) string {
-	return fmt.Sprintf("%s.%d.%d", q.prefix, partition, class-task.MinClass)
+	return fmt.Sprintf("%s.%d.%s", q.prefix, partition, class)
 }
 
 // queues returns the names of the queues that hold a shard's keys, with their weights.

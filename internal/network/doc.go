@@ -5,6 +5,7 @@
 //   - linux: the dataplane of routed veths, nftables and VXLAN
 //   - cni: the plugin the container runtime calls
 //   - node: the daemon that keeps a node's routes, rules and CNI configuration
+//   - policy: network policies, compiled and kept
 //   - command: the command line of the prismnet program
 //   - netlab: network namespaces, links and probes for the tests
 //

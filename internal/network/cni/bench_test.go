@@ -20,7 +20,7 @@ func BenchmarkPlugin(b *testing.B) {
 		}
 	})
 	for name, extra := range map[string]map[string]any{
-		"plain": nil, "hostPort": netlab.Ports(port("tcp", 8080, 80)),
+		"plain": nil, "hostPort": netlab.Ports(port("tcp", 8080, 80)), "policies": {"policies": true},
 	} {
 		for _, measured := range []string{"ADD", "DEL"} {
 			b.Run(measured+"/"+name, func(b *testing.B) {

@@ -15,8 +15,11 @@ import (
 
 const (
 	// settle is the pause between two passes: what happens together is looked
-	// at together.
-	settle = 20 * time.Millisecond
+	// at together. In a large cluster, where a pass takes long and there is always
+	// something new, the pause is longer by some times what the pass took.
+	settle     = 20 * time.Millisecond
+	restFactor = 3
+	longest    = time.Second
 	// A pass that failed is repeated after firstRetry, then twice as long, and
 	// so on up to lastRetry.
 	firstRetry = 250 * time.Millisecond
@@ -95,7 +98,9 @@ func (c *Controller) loop(ctx context.Context) {
 	wait := firstRetry
 	var retry <-chan time.Time
 	for {
+		began := time.Now()
 		err := c.pass(ctx)
+		pause := min(settle+restFactor*time.Since(began), longest)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -110,7 +115,7 @@ func (c *Controller) loop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(settle):
+		case <-time.After(pause):
 		}
 		select {
 		case <-ctx.Done():

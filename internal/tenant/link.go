@@ -6,22 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 )
 
 const (
-	// firstDelay grows to startDelay while an API is probably starting, and to longDelay when it stays away.
-	firstDelay  = 100 * time.Millisecond
-	startDelay  = time.Second
-	startPeriod = 2 * time.Minute
+	// firstDelay grows to startDelay while an API is probably starting, when somebody waits for it, and to longDelay
+	// when it stays away.
+	firstDelay  = 50 * time.Millisecond
+	startDelay  = 300 * time.Millisecond
+	startPeriod = time.Minute
 	longDelay   = 30 * time.Second
+	// knownFor is how long a kubeconfig is used again that has not led anywhere.
+	knownFor = 5 * time.Second
 
 	// requestTimeout is how long an API may take to answer.
 	requestTimeout = 10 * time.Second
@@ -39,6 +42,9 @@ type link struct {
 	namespace   string
 	stop        context.CancelFunc
 	log         *slog.Logger
+
+	known []byte // the kubeconfig as it was last read
+	read  time.Time
 
 	mu      sync.Mutex
 	current *Connection
@@ -70,11 +76,12 @@ func (l *link) run(ctx context.Context) {
 			l.set(connection, nil)
 			l.connections.publish(Change{Cluster: l.key})
 			err = l.serve(ctx, connection)
+			l.known = nil
 			l.log.Info("connecting to a cluster's API anew", "why", err)
 			began, delay = l.connections.config.Clock.Now(), firstDelay
 		}
 		l.set(nil, err)
-		if l.wait(ctx, delay, nil) != nil {
+		if l.pause(ctx, delay, nil) != nil {
 			return
 		}
 		limit := longDelay
@@ -85,10 +92,10 @@ func (l *link) run(ctx context.Context) {
 	}
 }
 
-// wait returns after about that time, or earlier when something is wrong with the connection, or with an error when ctx
+// pause returns after about that time, or earlier when something is wrong with the connection, or with an error when ctx
 // ends.
-func (l *link) wait(ctx context.Context, delay time.Duration, early <-chan struct{}) error {
-	timer := l.connections.config.Clock.NewTimer(delay + rand.N(delay/5))
+func (l *link) pause(ctx context.Context, delay time.Duration, early <-chan struct{}) error {
+	timer := l.connections.config.Clock.NewTimer(wait.Jitter(delay, 0.2))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -99,13 +106,16 @@ func (l *link) wait(ctx context.Context, delay time.Duration, early <-chan struc
 	return nil
 }
 
-// connect reads the kubeconfig and uses it.
+// connect reads the kubeconfig, where it may have changed, and uses it.
 func (l *link) connect(ctx context.Context) (*Connection, error) {
-	kubeconfig, err := l.kubeconfig(ctx)
-	if err != nil {
-		return nil, err
+	if now := l.connections.config.Clock.Now(); l.known == nil || now.Sub(l.read) > knownFor {
+		kubeconfig, err := l.kubeconfig(ctx)
+		if err != nil {
+			return nil, err
+		}
+		l.known, l.read = kubeconfig, now
 	}
-	return l.open(ctx, kubeconfig)
+	return l.open(ctx, l.known)
 }
 
 func (l *link) kubeconfig(ctx context.Context) ([]byte, error) {
@@ -126,7 +136,7 @@ func (l *link) kubeconfig(ctx context.Context) ([]byte, error) {
 func (l *link) serve(ctx context.Context, connection *Connection) error {
 	defer connection.close()
 	for {
-		if err := l.wait(ctx, credentialsInterval, connection.suspect); err != nil {
+		if err := l.pause(ctx, credentialsInterval, connection.suspect); err != nil {
 			return err
 		}
 		if err := connection.probe(ctx); err != nil {

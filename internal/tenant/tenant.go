@@ -48,19 +48,17 @@ type Config struct {
 // Connections are the connections to all clusters.
 type Connections struct {
 	config Config
-	life   context.Context
-	end    context.CancelFunc
 	work   sync.WaitGroup
 
 	mu          sync.Mutex
+	closed      bool
 	links       map[types.NamespacedName]*link
 	subscribers []func(Change)
 }
 
 // New returns connections to no cluster yet. Close ends them.
 func New(config Config) *Connections {
-	life, end := context.WithCancel(context.Background())
-	return &Connections{config: config, life: life, end: end, links: map[types.NamespacedName]*link{}}
+	return &Connections{config: config, links: map[types.NamespacedName]*link{}}
 }
 
 // Get returns the connection to a cluster. Where there is none it begins to make one and returns ErrNotConnected.
@@ -68,16 +66,16 @@ func (c *Connections) Get(cluster *v1alpha1.Cluster) (*Connection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name}
+	if c.closed {
+		return nil, fmt.Errorf("%w: connections are closed", ErrNotConnected)
+	}
 	if known := c.links[key]; known != nil {
 		if known.uid == cluster.UID {
 			return known.get()
 		}
 		known.stop() // another cluster of the same name
 	}
-	if err := c.life.Err(); err != nil {
-		return nil, fmt.Errorf("%w: connections are closed", ErrNotConnected)
-	}
-	ctx, stop := context.WithCancel(c.life)
+	ctx, stop := context.WithCancel(context.Background())
 	made := &link{
 		connections: c, key: key, uid: cluster.UID, namespace: v1alpha1.InfrastructureNamespace(cluster), stop: stop,
 		log: c.config.Log.With("cluster", key.String()), problem: errors.New("it has not been tried yet"),
@@ -116,6 +114,11 @@ func (c *Connections) publish(change Change) {
 
 // Close ends all connections and returns when they have ended.
 func (c *Connections) Close() {
-	c.end()
+	c.mu.Lock()
+	c.closed = true
+	for _, known := range c.links {
+		known.stop()
+	}
+	c.mu.Unlock()
 	c.work.Wait()
 }

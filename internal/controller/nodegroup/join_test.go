@@ -121,9 +121,9 @@ func TestFakeClustersCostNothing(t *testing.T) {
 	g := &v1alpha1.NodeGroup{ObjectMeta: w.named("load-workers"), Spec: v1alpha1.NodeGroupSpec{Cluster: "load", Group: "workers", Replicas: 3, Template: v1alpha1.NodeGroupTemplate{MaxReplicas: 5}}}
 	w.create(g)
 	before := g.ResourceVersion
-	real := w.group(1) // by the time that this one was looked at, so was the other
+	other := w.group(1) // by the time that this one was looked at, so was the other
 	w.eventually("the other group is looked at", func() bool {
-		return w.condition(real, func() []metav1.Condition { return real.Status.Conditions }).Reason != ""
+		return w.condition(other, func() []metav1.Condition { return other.Status.Conditions }).Reason != ""
 	})
 	if err := w.kube.Get(t.Context(), client.ObjectKeyFromObject(g), g); err != nil || g.ResourceVersion != before || len(w.machines()) != 0 {
 		t.Errorf("the group was changed: %+v, %v", g, err)

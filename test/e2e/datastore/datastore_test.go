@@ -31,7 +31,19 @@ func TestExternalEtcd(t *testing.T) {
 	node.Serve(t, "root", etcd, "--data-dir", filepath.Join(l.Dir, "etcd"), "--listen-client-urls", "http://127.0.0.1:12379",
 		"--advertise-client-urls", "http://127.0.0.1:12379", "--listen-peer-urls", "http://127.0.0.1:12380")
 	awaitListener(t, node, "127.0.0.1:12379")
-	keepsObjects(t, node, "--datastore-endpoint", "http://127.0.0.1:12379")
+	flags := []string{"--datastore-endpoint", "http://127.0.0.1:12379"}
+	lab.Step(t, "objects are kept", func(t *testing.T) { keepsObjects(t, node, flags...) })
+	lab.Step(t, "the key of Secrets is rotated", func(t *testing.T) {
+		node.Kubectl(t, "create", "secret", "generic", "kept", "--from-literal=word=hidden")
+		node.RotateSecretsKey(t, "key2")
+		// An API server that never knew another key than the new one reads everything.
+		node.Stop(t)
+		node.Restart(t, flags...)
+		if word := node.Kubectl(t, "get", "secret", "kept", "-o", "jsonpath={.data.word}"); word != "aGlkZGVu" {
+			t.Errorf("the Secret says %q", word)
+		}
+		node.Kubectl(t, "get", "secrets", "-A")
+	})
 	node.Stop(t) // before its datastore goes
 }
 
@@ -49,6 +61,11 @@ func TestPostgreSQL(t *testing.T) {
 			t.Fatalf("the second server reads %q", word)
 		}
 		second.AwaitNodeReady(t, "second")
+	})
+	lab.Step(t, "their key of Secrets is not rotated by one of them", func(t *testing.T) {
+		if output := first.Refuses(t, "secrets-encrypt", "rotate-keys"); !strings.Contains(output, "by hand") {
+			t.Errorf("it says: %s", output)
+		}
 	})
 	lab.Step(t, "the password shows nowhere", func(t *testing.T) { secretStaysSecret(t, first) })
 	second.Stop(t) // before the database goes

@@ -72,6 +72,7 @@ func (s *scenario) rotate(t *testing.T) {
 	first, last := s.servers[0], s.servers[len(s.servers)-1]
 	first.Kubectl(t, "create", "secret", "generic", "word", "--from-literal=word=hidden")
 	last.RotateSecretsKey(t, "key2")
+	first.WantSecretsKey(t, "key2")
 	for _, server := range s.servers {
 		if got := server.Kubectl(t, "--server", server.URL(), "get", "secret", "word", "-o", "jsonpath={.data.word}"); got != "aGlkZGVu" {
 			t.Errorf("%s says %q", server.Name, got)

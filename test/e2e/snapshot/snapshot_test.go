@@ -51,10 +51,9 @@ func (s *scenario) begin(t *testing.T) {
 
 // rotate comes before the snapshot, so that the restored cluster shows that its keys were in there.
 func (s *scenario) rotate(t *testing.T) {
-	if before := s.server.SecretsByKey(t); len(before) != 1 || before["key1"] == 0 {
-		t.Fatalf("Secrets by key: %v", before)
-	}
+	s.server.WantSecretsKey(t, "key1")
 	s.server.RotateSecretsKey(t, "key2")
+	s.server.WantSecretsKey(t, "key2")
 }
 
 func (s *scenario) save(t *testing.T) {

@@ -24,8 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ErrNotReady says that the etcd does not answer yet. It goes away by itself.
-var ErrNotReady = errors.New("the datastore is not ready")
+// ErrNotReady says that an etcd is still starting, or still going. It ends by itself: ask again.
+var ErrNotReady = errors.New("wait for the datastore")
 
 // Datastore gives clusters a place for their objects.
 type Datastore interface {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -111,14 +112,13 @@ func gone(err error) error {
 // removePods ends the members at once: their data go with them, so there is nothing to be gentle about.
 func (s *server) removePods(ctx context.Context, selector metav1.ListOptions) error {
 	pods := s.config.API.CoreV1().Pods(s.config.Namespace)
-	at := int64(0)
 	return s.await(ctx, "its pods are ending", func(ctx context.Context) (bool, error) {
 		list, err := pods.List(ctx, selector)
 		if err != nil {
 			return false, err
 		}
 		for _, pod := range list.Items {
-			if err := gone(pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &at})); err != nil {
+			if err := gone(pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})); err != nil {
 				return false, err
 			}
 		}
@@ -159,46 +159,57 @@ func (s *server) removeData(ctx context.Context, volumes []corev1.PersistentVolu
 	if err != nil {
 		return err
 	}
-	here := map[string]bool{}
-	for _, node := range nodes {
-		here[node] = true
-	}
 	pods := s.config.API.CoreV1().Pods(s.config.Namespace)
-	for _, volume := range volumes {
-		host := hostOf(&volume)
-		if !here[host] || volume.Spec.HostPath == nil {
-			s.config.Logger.WarnContext(ctx, "data of a datastore stay on a host that is away", "host", host, "volume", volume.Name)
+	var started []string
+	for host, folder := range foldersOf(volumes) {
+		if !slices.Contains(nodes, host) {
+			s.config.Logger.WarnContext(ctx, "data of a datastore stay on a host that is away", "host", host, "folder", folder)
 			continue
 		}
-		pod := s.removalPod(&volume, host)
-		if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsNotFound(err) {
-				s.config.Logger.WarnContext(ctx, "data of a datastore stay, as its namespace is going", "host", host, "volume", volume.Name)
-				continue
-			}
+		pod := s.removalPod(folder, host)
+		_, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsNotFound(err) {
+			s.config.Logger.WarnContext(ctx, "data of a datastore stay, as its namespace is going", "host", host, "folder", folder)
+			continue
+		}
+		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("remove data on %s: %w", host, err)
 		}
-		err := s.await(ctx, "its data are being removed from "+host, func(ctx context.Context) (bool, error) {
-			pod, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
+		started = append(started, pod.Name)
+	}
+	for _, pod := range started {
+		err := s.await(ctx, "its data are being removed from hosts", func(ctx context.Context) (bool, error) {
+			pod, err := pods.Get(ctx, pod, metav1.GetOptions{})
 			return err == nil && pod.Status.Phase == corev1.PodSucceeded, err
 		})
 		if err != nil {
 			return err
 		}
-		at := int64(0)
-		if err := gone(pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &at})); err != nil {
+	}
+	for _, pod := range started {
+		if err := gone(pods.Delete(ctx, pod, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *server) removalPod(volume *corev1.PersistentVolume, host string) *corev1.Pod {
+// foldersOf are the etcd's folders by host. In each there is a directory for each member on that host.
+func foldersOf(volumes []corev1.PersistentVolume) map[string]string {
+	folders := map[string]string{}
+	for _, volume := range volumes {
+		if volume.Spec.HostPath != nil {
+			folders[hostOf(&volume)] = filepath.Dir(volume.Spec.HostPath.Path)
+		}
+	}
+	return folders
+}
+
+func (s *server) removalPod(folder, host string) *corev1.Pod {
 	create := corev1.HostPathDirectoryOrCreate
-	folder := filepath.Dir(volume.Spec.HostPath.Path) // the etcd's, with one directory for each member
 	no := false
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "remove-" + volume.Name, Labels: map[string]string{v1alpha1.LabelComponent: "datastore-removal"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "remove-" + filepath.Base(folder) + "-" + host, Labels: map[string]string{v1alpha1.LabelComponent: "datastore-removal"}},
 		Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyOnFailure, AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
 			NodeSelector: map[string]string{corev1.LabelHostname: host},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,7 +15,7 @@ import (
 
 // grow adds members, one at a time, until there are as many as there should be. A new one has no vote until it has caught
 // up, so that adding it never costs the others their quorum. It is called again and again, and continues where it was.
-func (s *server) grow(ctx context.Context, client *clientv3.Client) error {
+func (s *server) grow(ctx context.Context, client *clientv3.Client, signer *authority) error {
 	wanted, err := s.wantedReplicas(ctx)
 	if err != nil {
 		return err
@@ -24,27 +25,52 @@ func (s *server) grow(ctx context.Context, client *clientv3.Client) error {
 		return fmt.Errorf("list members: %w", err)
 	}
 	for _, member := range list.Members {
-		if !member.IsLearner || member.Name == "" {
-			continue
+		if member.IsLearner && member.Name != "" {
+			if err := s.promote(ctx, client, signer, member); err != nil {
+				return err
+			}
 		}
-		err := etcd.Promote(ctx, client, member.PeerURLs[0])
-		if etcd.Busy(err) {
-			return fmt.Errorf("%w: %s is catching up", ErrNotReady, member.Name)
-		}
-		return err // the next round adds the next
 	}
 	set, err := s.statefulSet(ctx)
 	if err != nil || set == nil {
 		return err
 	}
 	running := replicasOf(set)
-	if running >= wanted || len(list.Members) > running {
+	if running >= wanted {
 		return nil
 	}
-	if set.Status.ReadyReplicas < int32(running) || set.Status.UpdatedReplicas < int32(running) {
-		return nil // one thing at a time
+	if len(list.Members) > running || set.Status.ReadyReplicas < int32(running) || set.Status.UpdatedReplicas < int32(running) {
+		return fmt.Errorf("%w: not all of its %d members are ready for another", ErrNotReady, running)
 	}
 	return s.addMember(ctx, client, running, classOf(set))
+}
+
+// promote gives a member its vote, once it has caught up. The leader has to be asked itself: what other members pass on to
+// it in this matter, it takes for a stranger's.
+func (s *server) promote(ctx context.Context, client *clientv3.Client, signer *authority, member *etcdserverpb.Member) error {
+	all, err := states(ctx, client)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(all, func(m memberState) bool { return m.leader })
+	if i < 0 {
+		return fmt.Errorf("%w: it has no leader", ErrNotReady)
+	}
+	leader, err := s.dialRoot(signer, all[i].endpoint)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = leader.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	err = etcd.Promote(ctx, leader, member.PeerURLs[0])
+	if etcd.Busy(err) {
+		return fmt.Errorf("%w: %s is catching up", ErrNotReady, member.Name)
+	}
+	if err == nil {
+		s.config.Logger.InfoContext(ctx, "member has joined the datastore", "namespace", s.config.Namespace, "member", member.Name)
+	}
+	return err
 }
 
 // addMember makes room for a member, tells it who the others are, and starts it.

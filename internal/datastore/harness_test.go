@@ -33,7 +33,7 @@ func TestMain(m *testing.M) { os.Exit(testapi.Main(m, &api)) }
 
 // world is a management cluster without nodes: what its StatefulSet says is started by hand, on the loopback interface.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	api    kubernetes.Interface
 	config Config
 	etcd   *component.Process
@@ -43,12 +43,12 @@ type world struct {
 	dir    string
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	return newWorldOn(t, api)
 }
 
-func newWorldOn(t *testing.T, api *testapi.Server) *world {
+func newWorldOn(t testing.TB, api *testapi.Server) *world {
 	t.Helper()
 	clients, err := kubernetes.NewForConfig(api.Config())
 	if err != nil {
@@ -174,7 +174,7 @@ func (w *world) ensure(shared Datastore, tenant string) Credentials {
 	return credentials
 }
 
-func run(t *testing.T, process *component.Process, dir string) {
+func run(t testing.TB, process *component.Process, dir string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -204,7 +204,7 @@ func get(ctx context.Context, client *http.Client, url string) error {
 	return nil
 }
 
-func makeNode(t *testing.T, clients kubernetes.Interface, host string) {
+func makeNode(t testing.TB, clients kubernetes.Interface, host string) {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: host, Labels: map[string]string{corev1.LabelHostname: host}}}
 	made, err := clients.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
@@ -224,7 +224,7 @@ func makeNode(t *testing.T, clients kubernetes.Interface, host string) {
 	}
 }
 
-func writeFiles(t *testing.T, dir string, files map[string][]byte) {
+func writeFiles(t testing.TB, dir string, files map[string][]byte) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -236,7 +236,7 @@ func writeFiles(t *testing.T, dir string, files map[string][]byte) {
 	}
 }
 
-func catalogue(t *testing.T) *release.Catalogue {
+func catalogue(t testing.TB) *release.Catalogue {
 	t.Helper()
 	found, err := release.Open(cmp.Or(os.Getenv(release.EnvDir), filepath.Join("..", "..", "_output", "release")))
 	if err != nil {
@@ -245,7 +245,7 @@ func catalogue(t *testing.T) *release.Catalogue {
 	return found
 }
 
-func binary(t *testing.T, program string) string {
+func binary(t testing.TB, program string) string {
 	t.Helper()
 	path, err := catalogue(t).Binary(program)
 	if err != nil {
@@ -254,7 +254,7 @@ func binary(t *testing.T, program string) string {
 	return path
 }
 
-func freeAddress(t *testing.T) string {
+func freeAddress(t testing.TB) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -264,7 +264,7 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-func readFile(t *testing.T, path string) []byte {
+func readFile(t testing.TB, path string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -95,12 +95,12 @@ func (s *Shared) tend(ctx context.Context, each *server) error {
 	} else if err := each.renewCertificates(ctx); err != nil {
 		return err
 	}
-	client, _, err := each.open(ctx)
+	client, signer, err := each.open(ctx)
 	if err != nil {
 		return err
 	}
 	if each.shared {
-		if err := each.grow(ctx, client); err != nil {
+		if err := each.grow(ctx, client, signer); err != nil {
 			return err
 		}
 	}

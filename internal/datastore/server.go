@@ -61,7 +61,17 @@ func (s *server) connect(client *authority) (*clientv3.Client, error) {
 		_ = s.client.Close()
 		s.client = nil
 	}
-	made, err := clientv3.New(clientConfig(s.config, []string{s.address()}, &tls.Config{
+	made, err := s.dialRoot(client, s.address())
+	if err != nil {
+		return nil, err
+	}
+	s.client, s.ca = made, string(client.pem)
+	return made, nil
+}
+
+// dialRoot connects root to an endpoint.
+func (s *server) dialRoot(client *authority, endpoint string) (*clientv3.Client, error) {
+	made, err := clientv3.New(clientConfig(s.config, []string{endpoint}, &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		RootCAs:    client.pool(),
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -71,7 +81,6 @@ func (s *server) connect(client *authority) (*clientv3.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to datastore: %w", err)
 	}
-	s.client, s.ca = made, string(client.pem)
 	return made, nil
 }
 
@@ -132,7 +141,7 @@ func (s *server) open(ctx context.Context) (*clientv3.Client, *authority, error)
 	defer cancel()
 	if err := enableAuth(waiting, client); err != nil {
 		if ctx.Err() == nil && unavailable(err) {
-			return nil, nil, fmt.Errorf("%w: %w", ErrNotReady, err)
+			return nil, nil, fmt.Errorf("%w: it does not answer yet (%w)", ErrNotReady, err)
 		}
 		return nil, nil, fmt.Errorf("open datastore: %w", err)
 	}

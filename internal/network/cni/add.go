@@ -79,7 +79,9 @@ func (o *operation) steps(ctx context.Context, session *ipam.Session, a linux.At
 		{"prepare node", o.dataplane.EnsureHost},
 	}
 	if o.config.Policies {
-		steps = append(steps, step{"await policies", func() error { return o.quarantine(ctx, a.Lease) }})
+		// The node daemon, which the kernel tells of it, opens the pod as far as its
+		// policies allow: mostly long before the pod's first program runs.
+		steps = append(steps, step{"close the pod", func() error { return o.dataplane.Quarantine(ctx, a.Address) }})
 	}
 	steps = append(steps,
 		step{"create interface", func() error { return o.dataplane.CreateVeth(a) }},
@@ -102,17 +104,6 @@ func run(steps []step) error {
 		}
 	}
 	return nil
-}
-
-// quarantine closes the pod before it has an interface. The node daemon, which
-// the kernel tells of it, opens it again as far as its policies allow: mostly
-// long before its first program runs.
-func (o *operation) quarantine(ctx context.Context, lease ipam.Lease) error {
-	table, err := o.dataplane.PolicyTable()
-	if err != nil {
-		return err
-	}
-	return table.Quarantine(ctx, lease.Address)
 }
 
 // openPorts leads host ports to the pod.

@@ -141,13 +141,14 @@ func openTableAgain(t testing.TB, dataplane *linux.Dataplane) (*linux.Dataplane,
 
 func TestQuarantineNeedsNoTable(t *testing.T) {
 	node := netlab.New(t)
-	_, table := openTable(t, node)
-	addr := netip.MustParseAddr("10.42.0.7")
+	dataplane, table := openTable(t, node)
 	for range 2 {
-		node.Do(func() error { return table.Quarantine(t.Context(), addr) })
+		for _, addr := range []string{"10.42.0.7", "10.42.0.8"} {
+			node.Do(func() error { return dataplane.Quarantine(t.Context(), netip.MustParseAddr(addr)) })
+		}
 	}
 	rules := node.Snapshot()
-	if strings.Count(rules, "elements = { 10.42.0.7 }") != 1 || strings.Count(rules, "jump ingress") != 1 {
+	if strings.Count(rules, "elements = { 10.42.0.7, 10.42.0.8 }") != 1 || strings.Count(rules, "jump ingress") != 1 {
 		t.Errorf("rules are\n%s", rules)
 	}
 	sync(t, node, table, linux.PolicyRules{}, true)

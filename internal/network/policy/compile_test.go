@@ -3,6 +3,7 @@ package policy
 import (
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -102,139 +103,142 @@ func policies(t *testing.T, text string) (list []*networkingv1.NetworkPolicy) {
 	return list
 }
 
-func TestPoliciesMeanWhatTheySay(t *testing.T) {
-	for name, test := range map[string]struct {
-		spec string
-		// Words are: from to port[/protocol]; without protocol it is TCP.
-		pass, stop []string
-	}{
-		"nothing selected": {
-			spec: `{podSelector: {matchLabels: {app: none}}, policyTypes: [Ingress, Egress]}`,
-			pass: []string{"teller web 80", "web teller 80"},
-		},
-		"default deny of ingress": {
-			spec: `{podSelector: {}, policyTypes: [Ingress]}`,
-			pass: []string{"web 1.1.1.1 443", "db teller 80"},
-			stop: []string{"teller web 80", "web db 5432", "1.1.1.1 web 80/udp", "far db 1/sctp"},
-		},
-		"default deny of both": {
-			spec: `{podSelector: {}, policyTypes: [Ingress, Egress]}`,
-			stop: []string{"teller web 80", "web db 5432", "web 1.1.1.1 443", "db teller 53/udp"},
-		},
-		"types that are not given": {
-			spec: `{podSelector: {}, egress: [{to: [{podSelector: {}}]}]}`,
-			pass: []string{"web far 80"},
-			stop: []string{"web teller 80", "teller web 80"},
-		},
-		"no types and no egress rules": {
-			spec: `{podSelector: {}}`,
-			pass: []string{"web 1.1.1.1 80"},
-			stop: []string{"far web 80"},
-		},
-		"everything allowed": {
-			spec: `{podSelector: {}, ingress: [{}], egress: [{}], policyTypes: [Ingress, Egress]}`,
-			pass: []string{"1.1.1.1 web 80", "web 1.1.1.1 53/udp", "vault db 9/sctp"},
-		},
-		"only some pods": {
-			spec: `{podSelector: {matchExpressions: [{key: tier, operator: In, values: [data]}]}}`,
-			pass: []string{"teller web 80"},
-			stop: []string{"teller db 80"},
-		},
-		"peers of the own namespace": {
-			spec: `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: web}}}]}]}`,
-			pass: []string{"far db 1", "web db 1"},
-			stop: []string{"teller db 1", "db web 1", "bench web 1"},
-		},
-		"peers of namespaces": {
-			spec: `{podSelector: {}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: bank}}}]}]}`,
-			pass: []string{"teller web 1", "vault web 1"},
-			stop: []string{"far web 1", "bench web 1", "lost web 1"},
-		},
-		"peers of all namespaces": {
-			spec: `{podSelector: {}, ingress: [{from: [{namespaceSelector: {}}]}]}`,
-			pass: []string{"teller web 1", "far web 1", "bench web 1"},
-			stop: []string{"lost web 1", "1.1.1.1 web 1"},
-		},
-		"pods in namespaces": {
-			spec: `{podSelector: {}, ingress: [{from: [{namespaceSelector: {matchExpressions: [{key: trusted, operator: Exists}]}, podSelector: {matchLabels: {app: web}}}]}]}`,
-			pass: []string{"teller web 1"},
-			stop: []string{"vault web 1", "far web 1", "bench web 1"},
-		},
-		"one peer or another": {
-			spec: `{podSelector: {}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: bank}}}, {podSelector: {matchLabels: {app: web}}}]}]}`,
-			pass: []string{"vault web 1", "far web 1"},
-			stop: []string{"bench web 1", "db web 1"},
-		},
-		"a block without its exceptions": {
-			spec: `{podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 10.0.0.0/8, except: [10.42.1.0/24, 10.42.1.4/32, 10.9.0.0/16]}}]}]}`,
-			pass: []string{"10.1.1.1 web 1", "web db 1"},
-			stop: []string{"vault web 1", "teller web 1", "10.9.3.3 web 1", "11.0.0.1 web 1"},
-		},
-		"a block of everything, and one of IPv6": {
-			spec: `{podSelector: {}, egress: [{to: [{ipBlock: {cidr: 0.0.0.0/0, except: [169.254.0.0/16]}}, {ipBlock: {cidr: "::/0"}}]}], policyTypes: [Egress]}`,
-			pass: []string{"web 1.1.1.1 1", "web teller 1"},
-			stop: []string{"web 169.254.169.254 80"},
-		},
-		"only a block of IPv6": {
-			spec: `{podSelector: {}, ingress: [{from: [{ipBlock: {cidr: "fd00::/8"}}]}]}`,
-			stop: []string{"1.1.1.1 web 1", "far web 1"},
-		},
-		"ports by number": {
-			spec: `{podSelector: {}, ingress: [{ports: [{port: 80}, {protocol: UDP, port: 53}, {protocol: SCTP, port: 9}]}]}`,
-			pass: []string{"far web 80", "far web 53/udp", "1.1.1.1 web 9/sctp"},
-			stop: []string{"far web 53", "far web 80/udp", "far web 81", "far web 9"},
-		},
-		"ranges that overlap": {
-			spec: `{podSelector: {}, ingress: [{ports: [{port: 100, endPort: 200}, {port: 150, endPort: 300}, {port: 301}, {protocol: UDP, port: 200, endPort: 65535}]}]}`,
-			pass: []string{"far web 100", "far web 250", "far web 301", "far web 65535/udp"},
-			stop: []string{"far web 99", "far web 302", "far web 199/udp"},
-		},
-		"all ports of a protocol": {
-			spec: `{podSelector: {}, ingress: [{ports: [{protocol: UDP}, {protocol: UDP, port: 53}]}]}`,
-			pass: []string{"far web 1/udp", "far web 65535/udp"},
-			stop: []string{"far web 1"},
-		},
-		"named ports of the pods themselves": {
-			spec: `{podSelector: {}, ingress: [{ports: [{port: http}, {port: none}]}]}`,
-			pass: []string{"far web 8080"},
-			stop: []string{"far web 80", "far web 9090/udp", "far db 8080", "far web 9100"},
-		},
-		"named and numbered ports": {
-			spec: `{podSelector: {}, ingress: [{from: [{podSelector: {}}], ports: [{protocol: UDP, port: http}, {port: 5432}]}]}`,
-			pass: []string{"far web 9090/udp", "far db 5432"},
-			stop: []string{"far web 8080", "teller db 5432"},
-		},
-		"only a name that nobody has": {
-			spec: `{podSelector: {}, ingress: [{ports: [{port: none}]}]}`,
-			stop: []string{"far web 8080", "far db 1"},
-		},
-		"named ports of the peers": {
-			spec: `{podSelector: {matchLabels: {app: db}}, egress: [{to: [{podSelector: {}}], ports: [{port: http}]}], policyTypes: [Egress]}`,
-			pass: []string{"db far 80", "db web 8080"},
-			stop: []string{"db far 8080", "db web 80", "db 1.1.1.1 80"},
-		},
-		"named ports of anybody": {
-			spec: `{podSelector: {}, egress: [{ports: [{port: http}]}], policyTypes: [Egress]}`,
-			pass: []string{"db far 80", "db web 8080"},
-			stop: []string{"db teller 80", "db 1.1.1.1 80"},
-		},
-		"named ports in a block": {
-			spec: `{podSelector: {}, egress: [{to: [{ipBlock: {cidr: 10.42.1.0/24}}], ports: [{port: http}]}], policyTypes: [Egress]}`,
-			pass: []string{"db far 80"},
-			stop: []string{"db web 8080"},
-		},
-		"policies add up": {
-			spec: `{podSelector: {}, policyTypes: [Ingress, Egress]}
+// meanings are policies of the shop and what comes of them.
+var meanings = map[string]struct {
+	spec string
+	// Attempts are: from to port[/protocol]; without protocol it is TCP.
+	pass, stop []string
+}{
+	"nothing selected": {
+		spec: `{podSelector: {matchLabels: {app: none}}, policyTypes: [Ingress, Egress]}`,
+		pass: []string{"teller web 80", "web teller 80"},
+	},
+	"default deny of ingress": {
+		spec: `{podSelector: {}, policyTypes: [Ingress]}`,
+		pass: []string{"web 1.1.1.1 443", "db teller 80"},
+		stop: []string{"teller web 80", "web db 5432", "1.1.1.1 web 80/udp", "far db 1/sctp"},
+	},
+	"default deny of both": {
+		spec: `{podSelector: {}, policyTypes: [Ingress, Egress]}`,
+		stop: []string{"teller web 80", "web db 5432", "web 1.1.1.1 443", "db teller 53/udp"},
+	},
+	"types that are not given": {
+		spec: `{podSelector: {}, egress: [{to: [{podSelector: {}}]}]}`,
+		pass: []string{"web far 80"},
+		stop: []string{"web teller 80", "teller web 80"},
+	},
+	"no types and no egress rules": {
+		spec: `{podSelector: {}}`,
+		pass: []string{"web 1.1.1.1 80"},
+		stop: []string{"far web 80"},
+	},
+	"everything allowed": {
+		spec: `{podSelector: {}, ingress: [{}], egress: [{}], policyTypes: [Ingress, Egress]}`,
+		pass: []string{"1.1.1.1 web 80", "web 1.1.1.1 53/udp", "vault db 9/sctp"},
+	},
+	"only some pods": {
+		spec: `{podSelector: {matchExpressions: [{key: tier, operator: In, values: [data]}]}}`,
+		pass: []string{"teller web 80"},
+		stop: []string{"teller db 80"},
+	},
+	"peers of the own namespace": {
+		spec: `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: web}}}]}]}`,
+		pass: []string{"far db 1", "web db 1"},
+		stop: []string{"teller db 1", "db web 1", "bench web 1"},
+	},
+	"peers of namespaces": {
+		spec: `{podSelector: {}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: bank}}}]}]}`,
+		pass: []string{"teller web 1", "vault web 1"},
+		stop: []string{"far web 1", "bench web 1", "lost web 1"},
+	},
+	"peers of all namespaces": {
+		spec: `{podSelector: {}, ingress: [{from: [{namespaceSelector: {}}]}]}`,
+		pass: []string{"teller web 1", "far web 1", "bench web 1"},
+		stop: []string{"lost web 1", "1.1.1.1 web 1"},
+	},
+	"pods in namespaces": {
+		spec: `{podSelector: {}, ingress: [{from: [{namespaceSelector: {matchExpressions: [{key: trusted, operator: Exists}]}, podSelector: {matchLabels: {app: web}}}]}]}`,
+		pass: []string{"teller web 1"},
+		stop: []string{"vault web 1", "far web 1", "bench web 1"},
+	},
+	"one peer or another": {
+		spec: `{podSelector: {}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: bank}}}, {podSelector: {matchLabels: {app: web}}}]}]}`,
+		pass: []string{"vault web 1", "far web 1"},
+		stop: []string{"bench web 1", "db web 1"},
+	},
+	"a block without its exceptions": {
+		spec: `{podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 10.0.0.0/8, except: [10.42.1.0/24, 10.42.1.4/32, 10.9.0.0/16]}}]}]}`,
+		pass: []string{"10.1.1.1 web 1", "web db 1"},
+		stop: []string{"vault web 1", "teller web 1", "10.9.3.3 web 1", "11.0.0.1 web 1"},
+	},
+	"a block of everything, and one of IPv6": {
+		spec: `{podSelector: {}, egress: [{to: [{ipBlock: {cidr: 0.0.0.0/0, except: [169.254.0.0/16]}}, {ipBlock: {cidr: "::/0"}}]}], policyTypes: [Egress]}`,
+		pass: []string{"web 1.1.1.1 1", "web teller 1"},
+		stop: []string{"web 169.254.169.254 80"},
+	},
+	"only a block of IPv6": {
+		spec: `{podSelector: {}, ingress: [{from: [{ipBlock: {cidr: "fd00::/8"}}]}]}`,
+		stop: []string{"1.1.1.1 web 1", "far web 1"},
+	},
+	"ports by number": {
+		spec: `{podSelector: {}, ingress: [{ports: [{port: 80}, {protocol: UDP, port: 53}, {protocol: SCTP, port: 9}]}]}`,
+		pass: []string{"far web 80", "far web 53/udp", "1.1.1.1 web 9/sctp"},
+		stop: []string{"far web 53", "far web 80/udp", "far web 81", "far web 9"},
+	},
+	"ranges that overlap": {
+		spec: `{podSelector: {}, ingress: [{ports: [{port: 100, endPort: 200}, {port: 150, endPort: 300}, {port: 301}, {protocol: UDP, port: 200, endPort: 65535}]}]}`,
+		pass: []string{"far web 100", "far web 250", "far web 301", "far web 65535/udp"},
+		stop: []string{"far web 99", "far web 302", "far web 199/udp"},
+	},
+	"all ports of a protocol": {
+		spec: `{podSelector: {}, ingress: [{ports: [{protocol: UDP}, {protocol: UDP, port: 53}]}]}`,
+		pass: []string{"far web 1/udp", "far web 65535/udp"},
+		stop: []string{"far web 1"},
+	},
+	"named ports of the pods themselves": {
+		spec: `{podSelector: {}, ingress: [{ports: [{port: http}, {port: none}]}]}`,
+		pass: []string{"far web 8080"},
+		stop: []string{"far web 80", "far web 9090/udp", "far db 8080", "far web 9100"},
+	},
+	"named and numbered ports": {
+		spec: `{podSelector: {}, ingress: [{from: [{podSelector: {}}], ports: [{protocol: UDP, port: http}, {port: 5432}]}]}`,
+		pass: []string{"far web 9090/udp", "far db 5432"},
+		stop: []string{"far web 8080", "teller db 5432"},
+	},
+	"only a name that nobody has": {
+		spec: `{podSelector: {}, ingress: [{ports: [{port: none}]}]}`,
+		stop: []string{"far web 8080", "far db 1"},
+	},
+	"named ports of the peers": {
+		spec: `{podSelector: {matchLabels: {app: db}}, egress: [{to: [{podSelector: {}}], ports: [{port: http}]}], policyTypes: [Egress]}`,
+		pass: []string{"db far 80", "db web 8080"},
+		stop: []string{"db far 8080", "db web 80", "db 1.1.1.1 80"},
+	},
+	"named ports of anybody": {
+		spec: `{podSelector: {}, egress: [{ports: [{port: http}]}], policyTypes: [Egress]}`,
+		pass: []string{"db far 80", "db web 8080"},
+		stop: []string{"db teller 80", "db 1.1.1.1 80"},
+	},
+	"named ports in a block": {
+		spec: `{podSelector: {}, egress: [{to: [{ipBlock: {cidr: 10.42.1.0/24}}], ports: [{port: http}]}], policyTypes: [Egress]}`,
+		pass: []string{"db far 80"},
+		stop: []string{"db web 8080"},
+	},
+	"policies add up": {
+		spec: `{podSelector: {}, policyTypes: [Ingress, Egress]}
 ---
 {podSelector: {matchLabels: {app: web}}, ingress: [{ports: [{port: 8080}]}]}
 ---
 {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: db}}}]}]}
 ---
 {podSelector: {matchLabels: {app: db}}, egress: [{ports: [{port: 1}]}], policyTypes: [Egress]}`,
-			pass: []string{"teller web 8080", "db web 1"},
-			stop: []string{"teller web 1", "db web 8080", "web db 1", "teller db 8080"},
-		},
-	} {
+		pass: []string{"teller web 8080", "db web 1"},
+		stop: []string{"teller web 1", "db web 8080", "web db 1", "teller db 8080"},
+	},
+}
+
+func TestPoliciesMeanWhatTheySay(t *testing.T) {
+	for name, test := range meanings {
 		t.Run(name, func(t *testing.T) {
 			cluster := town()
 			cluster.Policies = policies(t, test.spec)
@@ -244,25 +248,28 @@ func TestPoliciesMeanWhatTheySay(t *testing.T) {
 			}
 			for want, attempts := range map[bool][]string{true: test.pass, false: test.stop} {
 				for _, attempt := range attempts {
-					var from, to string
-					var port uint16
-					protocol := "tcp"
-					words := strings.Fields(attempt)
-					from, to = words[0], words[1]
-					number, other, given := strings.Cut(words[2], "/")
-					if given {
-						protocol = other
-					}
-					for _, digit := range number {
-						port = port*10 + uint16(digit-'0')
-					}
-					if got := try(rules, where(t, from), where(t, to), protocol, port); got != want {
+					if got := passes(t, rules, attempt); got != want {
 						t.Errorf("%s: passes %v, want %v\n%+v", attempt, got, want, rules)
 					}
 				}
 			}
 		})
 	}
+}
+
+// passes reads an attempt and makes it.
+func passes(t *testing.T, rules linux.PolicyRules, attempt string) bool {
+	t.Helper()
+	words := strings.Fields(attempt)
+	number, protocol, given := strings.Cut(words[2], "/")
+	if !given {
+		protocol = "tcp"
+	}
+	port, err := strconv.ParseUint(number, 10, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return try(rules, where(t, words[0]), where(t, words[1]), protocol, uint16(port))
 }
 
 func TestNonsenseAllowsNothing(t *testing.T) {

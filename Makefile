@@ -7,8 +7,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 # Settings, to be given on the command line or by the environment.
 RELEASE  ?= $(CURDIR)/_output/release#  where the built release goes
-DATA_DIR ?= /var/lib/k8shost#           what `make up` runs in
-FLAGS    ?=#                            further flags of `k8shost server` for `make up`
+DATA_DIR ?= /var/lib/plasmacloud#       what `make up` runs in
+FLAGS    ?=#                            further flags of `cloud up` for `make up`
 
 # A Go that is older than go.mod asks for fetches the right one.
 export GOTOOLCHAIN ?= auto
@@ -35,14 +35,12 @@ help: ## List the targets
 	@printf '\nscenarios: %s\nbenchmarks: %s\n' '$(SCENARIOS)' '$(BENCHES)'
 
 .PHONY: up
-up: distro build ## Build everything and start a single-node cluster in DATA_DIR (default /var/lib/k8shost)
-	@mkdir -p -m 700 $(DATA_DIR) $(DATA_DIR)/agent $(DATA_DIR)/agent/images
-	@$(DISTRO) export --output $(RELEASE) --file $(DATA_DIR)/agent/images/toolbox.tar plasmacloud.io/toolbox:latest
+up: distro build ## Build everything and install the platform on this host, in DATA_DIR (default /var/lib/plasmacloud)
 	@hack/up.sh $(PLASMACLOUD_RELEASE) $(DATA_DIR) $(FLAGS)
 
 .PHONY: down
-down: build ## Stop that cluster and remove all of it, the data too
-	$(RELEASE)/bin/k8shost down --data-dir $(DATA_DIR) --purge
+down: build ## Stop the platform and remove all of it, the data too
+	$(RELEASE)/bin/cloud down --data-dir $(DATA_DIR) --purge --yes
 
 ##@ Build
 

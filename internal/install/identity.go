@@ -163,6 +163,9 @@ func (in *installation) exportTrust(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(in.files, 0o700); err != nil {
+		return err
+	}
 	for name, content := range map[string][]byte{
 		caFile: secret.Data[corev1.ServiceAccountRootCAKey], corev1.TLSCertKey: secret.Data[corev1.TLSCertKey],
 		corev1.TLSPrivateKeyKey: secret.Data[corev1.TLSPrivateKeyKey], webhook.FileName: online, authenticationFile: offline,

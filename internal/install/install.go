@@ -124,8 +124,11 @@ func (i *Installer) Down(ctx context.Context, options platform.DownOptions, prog
 	if err := in.connect(); err != nil {
 		return err
 	}
-	progress.Step("remove the daemon")
-	return in.removeDaemon(ctx, options.Purge)
+	if !options.Purge {
+		progress.Step("remove the daemon")
+		return in.removeDaemon(ctx)
+	}
+	return in.purge(ctx)
 }
 
 func (i *Installer) open(target platform.Target, progress platform.Progress) (*installation, error) {

@@ -160,35 +160,6 @@ func (in *installation) create(ctx context.Context, object client.Object) error 
 	})
 }
 
-// removeDaemon takes the daemon off an existing cluster; with purge its kinds too, and with them all objects of them.
-func (in *installation) removeDaemon(ctx context.Context, purge bool) error {
-	webhook := admission.Configuration(admission.Service(Namespace, "admission", 443, nil), platformUser)
-	problems := []error{
-		client.IgnoreNotFound(in.client.Delete(ctx, webhook)),
-		client.IgnoreNotFound(in.client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}})),
-	}
-	for _, object := range rbac.Management.ForCluster() {
-		problems = append(problems, in.remove(ctx, object))
-	}
-	if purge {
-		kinds, err := api.CRDs()
-		problems = append(problems, err)
-		for _, kind := range kinds {
-			err := in.dynamic.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")).Delete(ctx, kind.Name, metav1.DeleteOptions{})
-			problems = append(problems, client.IgnoreNotFound(err))
-		}
-	}
-	return errors.Join(problems...)
-}
-
-func (in *installation) remove(ctx context.Context, object rbac.Object) error {
-	content, err := apply.Typed(object)
-	if err != nil {
-		return err
-	}
-	return client.IgnoreNotFound(in.client.Delete(ctx, content))
-}
-
 func (in *installation) applyTyped(ctx context.Context, object client.Object) error {
 	content, err := apply.Typed(object)
 	if err != nil {

@@ -118,6 +118,9 @@ the current context is local, the project default
 	if _, _, code := run(t, f, env, "", false, "up --kubeconfig admin.conf"); code != exit.OK || f.up[2].Kubeconfig != "admin.conf" {
 		t.Errorf("%d %+v", code, f.up[2])
 	}
+	if want := filepath.Join(env["HOME"], ".config", "plasmacloud", "default"); f.up[2].FilesDir != want {
+		t.Errorf("files go to %s, want %s", f.up[2].FilesDir, want)
+	}
 	if file, err := store.Load(); err != nil || !filepath.IsAbs(file.Find("existing").Kubeconfig) {
 		t.Errorf("%+v %v", file, err)
 	}
@@ -126,6 +129,35 @@ the current context is local, the project default
 	}
 	if file, err := store.Load(); err != nil || file.CurrentContext != "lab" || len(file.Contexts) != 3 {
 		t.Errorf("%+v %v", file, err)
+	}
+}
+
+func TestUpLeavesOthersLoggedIn(t *testing.T) {
+	env := map[string]string{"HOME": t.TempDir()}
+	f := &fake{}
+	if _, messages, code := run(t, f, env, "", false, "up --redis none"); code != exit.OK || f.up[0].Redis != NoRedis {
+		t.Fatalf("%d %s", code, messages)
+	}
+	store, err := config.Locate(func(name string) string { return env[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Update(t.Context(), func(file *config.File) error { file.Find("local").User = "ada@example.com"; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	adas := config.Token{AccessToken: "ada's", RefreshToken: "r"}
+	if _, err := store.UpdateToken(t.Context(), "local", func(config.Token) (config.Token, error) { return adas, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if _, messages, code := run(t, f, env, "", false, "up"); code != exit.OK {
+		t.Fatalf("%d %s", code, messages)
+	}
+	file, err := store.Load()
+	if err != nil || file.Find("local").User != "ada@example.com" {
+		t.Errorf("%+v %v", file, err)
+	}
+	if token, err := store.Token("local"); err != nil || token != adas {
+		t.Errorf("%+v %v", token, err)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestExisting(t *testing.T) {
 			t.Errorf("it does not say how users get in:\n%s", said)
 		}
 		if place := admin.context(t); place.Kubeconfig != kubeconfig || place.Server != "" {
-			t.Errorf("the context is %+v", place)
+			t.Errorf("the context is at %q, with kubeconfig %q", place.Server, place.Kubeconfig)
 		}
 		admin.cloud(t, "k8s", "create", "--name", "first", "--vpc", "default", "--type", "fake", "--workers", "1", "--wait")
 		if who := admin.cloud(t, "whoami"); !strings.Contains(who, "platform administrator") {
@@ -47,7 +47,7 @@ func TestExisting(t *testing.T) {
 			host.Start(t, "server", flags...)
 			admin.cloud(t, "up", "--kubeconfig", kubeconfig)
 			if place := admin.context(t); place.Kubeconfig != "" || place.Server == "" {
-				t.Errorf("the context is %+v", place)
+				t.Errorf("the context is at %q, with kubeconfig %q", place.Server, place.Kubeconfig)
 			}
 			if list := admin.cloud(t, "k8s", "list"); !strings.Contains(list, "first") {
 				t.Error(list)

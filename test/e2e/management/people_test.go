@@ -106,7 +106,7 @@ func logins(t *testing.T, admin *person) {
 		t.Errorf("after `cloud up` the caller is\n%s", who)
 	}
 	if place := admin.context(t); place.Kubeconfig != "" || place.Server == "" || place.IAM == "" {
-		t.Errorf("the context is %+v", place)
+		t.Errorf("the context is at %q, with kubeconfig %q", place.Server, place.Kubeconfig)
 	}
 	file := filepath.Join(admin.host.Data.Path(), "platform", "admin-password")
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {

@@ -38,6 +38,7 @@ type KonnectivityServer struct {
 // Args are the flags.
 func (k KonnectivityServer) Args() []string {
 	return []string{
+		"v=1", // or it logs every packet
 		"mode=grpc",
 		"uds-name=" + k.Socket,
 		"delete-existing-uds-file=true",

@@ -230,7 +230,7 @@ func (p *plane) container(name string, args []string, liveness *corev1.Probe) co
 		Name: name, Image: p.images[name], ImagePullPolicy: corev1.PullIfNotPresent,
 		Command:                  command,
 		Args:                     bootstrap.Flags(args),
-		Env:                      environment(name, size),
+		Env:                      environment(size),
 		Resources:                requirements(size),
 		LivenessProbe:            liveness,
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
@@ -242,17 +242,20 @@ func (p *plane) container(name string, args []string, liveness *corev1.Probe) co
 	}
 }
 
-// environment makes the programs collect garbage sooner than Go does by itself: many of them share a machine, and most
-// have little to do. The limit makes them work harder at it before they hit the wall.
-func environment(container string, size v1alpha1.Resources) []corev1.EnvVar {
-	percent := 50
-	if container == containerAPIServer {
-		percent = 40
+// environment makes the programs collect garbage sooner than Go does by itself, the smaller they are: many of them share
+// a machine, and most have little to do. The limit makes them work harder at it before they hit the wall.
+func environment(size v1alpha1.Resources) []corev1.EnvVar {
+	const gibibyte = 1 << 30
+	percent := 100
+	switch memory := size.Memory.Value(); {
+	case memory <= gibibyte:
+		percent = 25
+	case memory <= 2*gibibyte:
+		percent = 50
 	}
-	limit := size.Memory.Value() / 10 * 9
 	return []corev1.EnvVar{
 		{Name: "GOGC", Value: strconv.Itoa(percent)},
-		{Name: "GOMEMLIMIT", Value: strconv.FormatInt(limit, 10)},
+		{Name: "GOMEMLIMIT", Value: strconv.FormatInt(size.Memory.Value()/10*9, 10)},
 	}
 }
 

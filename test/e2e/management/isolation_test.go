@@ -21,11 +21,13 @@ import (
 func (p *person) request(t *testing.T, token, method, path, body string) (int, []byte) {
 	t.Helper()
 	place := p.context(t)
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM([]byte(place.CA))
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
-		DialContext: p.host.Dial, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, DisableKeepAlives: true,
-	}}
+	if p.client == nil {
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM([]byte(place.CA))
+		p.client = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+			DialContext: p.host.Dial, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		}}
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, place.Server+path, strings.NewReader(body))
@@ -37,7 +39,7 @@ func (p *person) request(t *testing.T, token, method, path, body string) (int, [
 	if method == http.MethodPatch {
 		request.Header.Set("Content-Type", "application/merge-patch+json")
 	}
-	response, err := client.Do(request)
+	response, err := p.client.Do(request)
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}

@@ -249,7 +249,7 @@ func environment(size v1alpha1.Resources) []corev1.EnvVar {
 	percent := 100
 	switch memory := size.Memory.Value(); {
 	case memory <= gibibyte:
-		percent = 25
+		percent = 20
 	case memory <= 2*gibibyte:
 		percent = 50
 	}

@@ -84,6 +84,10 @@ func (b *bench) install(t *testing.T) {
 		catalogue.CanCreate, catalogue.CanDelete, catalogue.CanScale,
 	}}})
 	must(t, err)
+	offered.Images = map[string]map[string]string{} // of hosted clusters, which there are none of
+	for _, version := range offered.KubernetesVersions {
+		offered.Images[version] = map[string]string{"etcd": "bench.invalid/etcd"}
+	}
 	content, err := offered.Render()
 	must(t, err)
 	must(t, b.client.Create(t.Context(), &corev1.ConfigMap{

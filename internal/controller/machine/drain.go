@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
-	"plasmacloud.io/plasmacloud/internal/machine"
 )
 
 const maxNamed = 5 // pods that a condition names
@@ -23,8 +22,7 @@ const maxNamed = 5 // pods that a condition names
 // drain keeps new pods from the machine's node and evicts those that are there, and tells whether some are left to wait
 // for. There is nothing to wait for where the machine is lost, the API is away, or the time is over.
 func (r *Reconciler) drain(ctx context.Context, s *scope) (left bool, err error) {
-	runs := s.found != nil && s.found.State == machine.StateRunning
-	if s.connection == nil || s.node == nil || !runs {
+	if s.connection == nil || s.node == nil || !s.alive() {
 		return false, nil
 	}
 	late := r.Clock.Since(s.machine.DeletionTimestamp.Time) > r.drainTimeout()

@@ -72,11 +72,15 @@ func (r *Reconciler) interval(s *scope) time.Duration {
 	}
 }
 
+// alive tells whether the machine runs, or will.
+func (s *scope) alive() bool {
+	return s.found != nil && (s.found.State == machine.StatePending || s.found.State == machine.StateRunning)
+}
+
 // attend does what is to be done in the machine's cluster.
 func (r *Reconciler) attend(ctx context.Context, s *scope) error {
-	alive := s.found != nil && (s.found.State == machine.StatePending || s.found.State == machine.StateRunning)
 	ready := s.node != nil && nodeReady(s.node)
-	if alive && !ready && !Joined(s.machine) {
+	if s.alive() && !ready && !Joined(s.machine) {
 		if err := r.publish(ctx, s); err != nil {
 			return err
 		}

@@ -93,10 +93,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 	} else {
 		result, err = r.keep(ctx, s)
 	}
-	if problem := r.write(ctx, before, s); problem != nil {
-		return ctrl.Result{}, errors.Join(err, problem)
+	problem := r.write(ctx, before, s)
+	if apierrors.IsConflict(problem) && err == nil {
+		return ctrl.Result{RequeueAfter: firstRetry}, nil
 	}
-	return result, err
+	if err := errors.Join(err, problem); err != nil {
+		return ctrl.Result{}, err
+	}
+	return result, nil
 }
 
 // load reads all that a reconciliation looks at. A machine that is gone is nil.

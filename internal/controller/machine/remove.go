@@ -34,15 +34,13 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) (result ctrl.Result, 
 	if err != nil && !errors.Is(err, machine.ErrNotFound) {
 		return r.leave(s, err)
 	}
-	if staying := !s.clusterGone && s.cluster.DeletionTimestamp.IsZero(); staying {
+	staying := !s.clusterGone && s.cluster.DeletionTimestamp.IsZero()
+	if staying {
 		if connection, problem := r.Tenants.Get(s.cluster); problem == nil {
 			s.connection, s.node = connection, connection.Node(s.machine.Name)
 		}
 		if left, err := r.drain(ctx, s); left || err != nil {
 			return ctrl.Result{RequeueAfter: drainInterval}, false, err
-		}
-		if err := r.takeOut(ctx, s); err != nil {
-			return ctrl.Result{}, false, err
 		}
 	}
 	// Even what nobody has seen may be there: its making may have ended before it could be written down.
@@ -56,6 +54,11 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) (result ctrl.Result, 
 	}
 	if !errors.Is(err, machine.ErrNotFound) {
 		return r.leave(s, err)
+	}
+	if staying {
+		if left, err := r.strikeOff(ctx, s); left || err != nil {
+			return ctrl.Result{RequeueAfter: drainInterval}, false, err
+		}
 	}
 	return ctrl.Result{}, true, r.withdraw(ctx, s)
 }
@@ -76,23 +79,26 @@ func (r *Reconciler) leave(s *scope, problem error) (ctrl.Result, bool, error) {
 	return ctrl.Result{RequeueAfter: goneInterval}, false, nil
 }
 
-// takeOut removes the machine's node from its cluster.
-func (r *Reconciler) takeOut(ctx context.Context, s *scope) error {
-	if s.node == nil {
-		return nil
+// strikeOff removes the node of a machine that is gone from its cluster, and tells whether that has to wait. Not before:
+// the cluster would start the node's pods elsewhere while they might still run.
+func (r *Reconciler) strikeOff(ctx context.Context, s *scope) (left bool, err error) {
+	late := r.Clock.Since(s.machine.DeletionTimestamp.Time) > r.drainTimeout()
+	switch {
+	case s.connection == nil && s.machine.Status.NodeName != "" && !late:
+		describe(s.machine, v1alpha1.PhaseDeleting, metav1.ConditionFalse, v1alpha1.ReasonDeleting, "the machine is gone; waiting for the cluster's API to strike off its node")
+		return true, nil
+	case s.connection == nil || s.node == nil:
+		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, tenantTimeout)
 	defer cancel()
-	err := s.connection.Client().CoreV1().Nodes().Delete(ctx, s.node.Name, metav1.DeleteOptions{
+	err = s.connection.Client().CoreV1().Nodes().Delete(ctx, s.node.Name, metav1.DeleteOptions{
 		Preconditions: metav1.NewUIDPreconditions(string(s.node.UID)),
 	})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		if r.Clock.Since(s.machine.DeletionTimestamp.Time) > r.drainTimeout() {
-			return nil // the API is away for longer than anybody should wait
-		}
-		return fmt.Errorf("remove node %s: %w", s.node.Name, err)
+	if err == nil || apierrors.IsNotFound(err) || late {
+		return false, nil
 	}
-	return nil
+	return false, fmt.Errorf("strike off node %s: %w", s.node.Name, err)
 }
 
 func (r *Reconciler) drainTimeout() time.Duration {

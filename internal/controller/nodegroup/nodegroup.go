@@ -5,10 +5,12 @@ package nodegroup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -140,13 +142,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 	}
 	before := s.group.DeepCopy()
 	result.RequeueAfter, err = r.keep(ctx, s)
-	if problem := r.write(ctx, before, s.group); problem != nil && err == nil {
-		err = problem
+	problem := r.write(ctx, before, s.group)
+	if apierrors.IsConflict(problem) && err == nil {
+		return ctrl.Result{RequeueAfter: firstRetry}, nil
 	}
-	if err != nil {
-		result = ctrl.Result{}
+	if err := errors.Join(err, problem); err != nil {
+		return ctrl.Result{}, err
 	}
-	return result, err
+	return result, nil
 }
 
 // load reads all that a reconciliation looks at. A group that is gone, or whose nodes are not machines of ours, is nil.

@@ -112,7 +112,14 @@ func newWorld(t *testing.T, config fake.Config, options ...option) *world {
 	w.create(w.cluster)
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.InfrastructureNamespace(w.cluster)}})
 	w.start()
-	t.Cleanup(func() { w.stop() })
+	ctx, cancel := context.WithCancel(context.Background())
+	var kubelets sync.WaitGroup
+	kubelets.Go(func() { w.runKubelets(ctx) })
+	t.Cleanup(func() {
+		w.stop()
+		cancel()
+		kubelets.Wait()
+	})
 	return w
 }
 
@@ -143,7 +150,7 @@ func clients(t *testing.T, server *testapi.Server) kubernetes.Interface {
 	return api
 }
 
-// start runs the controllers, and the kubelets of machines that run. stop ends them.
+// start runs the controllers. stop ends them.
 func (w *world) start() {
 	w.t.Helper()
 	manager, err := ctrl.NewManager(management.Config(), ctrl.Options{
@@ -178,7 +185,6 @@ func (w *world) start() {
 			w.t.Error(err)
 		}
 	})
-	running.Go(func() { w.runKubelets(ctx) })
 	w.stop = sync.OnceFunc(func() {
 		cancel()
 		running.Wait()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -262,5 +263,29 @@ func TestIdentityIsTheProjects(t *testing.T) {
 	client, ok := w.identities.clients[project+".dev"]
 	if !ok || client.Organization != "acme" || client.Project != project {
 		t.Errorf("%+v", w.identities.clients)
+	}
+}
+
+// The address that a cluster was given stays, whatever address new clusters get, for as long as a node has it.
+func TestAddressStays(t *testing.T) {
+	w := newWorld(t)
+	w.run(v1alpha1.OperationCreate, created...)
+	endpoint := w.outputs[provisioner.OutputEndpoint]
+	move := func(address string, nodes ...string) {
+		site := Site{Address: netip.MustParseAddr(address)}
+		for _, node := range nodes {
+			site.NodeAddresses = append(site.NodeAddresses, netip.MustParseAddr(node))
+		}
+		w.provisioner.Site = func(context.Context) (Site, error) { return site, nil }
+	}
+	move("192.0.2.2", "192.0.2.2", "192.0.2.1")
+	w.run(v1alpha1.OperationUpdate, created...)
+	if got := w.outputs[provisioner.OutputEndpoint]; got != endpoint {
+		t.Errorf("the endpoint moved from %s to %s", endpoint, got)
+	}
+	move("192.0.2.3", "192.0.2.3")
+	w.run(v1alpha1.OperationUpdate, created...)
+	if got := w.outputs[provisioner.OutputEndpoint]; !strings.HasPrefix(got, "https://192.0.2.3:") {
+		t.Errorf("the endpoint is at an address that nobody has: %s", got)
 	}
 }

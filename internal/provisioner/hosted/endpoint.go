@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +27,9 @@ const (
 	portAPI          = "api"
 	portKonnectivity = "konnectivity"
 	firstAPIPort     = 6443 // until the Service knows its own
+
+	// annotationAddress keeps the address that a cluster was given: its machines and its users' kubeconfigs hold it.
+	annotationAddress = "plasmacloud.io/endpoint-address"
 )
 
 // endpoint is where a control plane is reached.
@@ -64,15 +68,15 @@ func (b *build) ensureEndpoint(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	service, err := b.ensureService(ctx)
-	if err != nil {
-		return err
-	}
-	e, err := b.endpointOf(ctx, service)
-	if err != nil {
-		return err
-	}
 	site, err := b.Site(ctx)
+	if err != nil {
+		return fmt.Errorf("find the address of endpoints: %w", err)
+	}
+	service, err := b.ensureService(ctx, site)
+	if err != nil {
+		return err
+	}
+	e, err := b.endpointOf(service)
 	if err != nil {
 		return err
 	}
@@ -92,20 +96,20 @@ func (b *build) ensureEndpoint(ctx context.Context) error {
 
 // ensureService makes the Service and sees to it that its port within the management cluster, the one that the API
 // server listens on, and the one on the nodes are the same: the API server tells its clients one port only.
-func (b *build) ensureService(ctx context.Context) (*corev1.Service, error) {
+func (b *build) ensureService(ctx context.Context, site Site) (*corev1.Service, error) {
 	services := b.Client.CoreV1().Services(b.namespace)
 	service, err := services.Get(ctx, controlPlaneName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		fresh := &corev1.Service{ObjectMeta: b.meta(controlPlaneName)}
-		b.describeService(fresh)
+		b.describeService(fresh, site)
 		service, err = services.Create(ctx, fresh, metav1.CreateOptions{FieldManager: manager})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make the endpoint's service: %w", err)
 	}
 	wanted := service.DeepCopy()
-	b.describeService(wanted)
-	if equality.Semantic.DeepEqual(wanted.Spec, service.Spec) {
+	b.describeService(wanted, site)
+	if equality.Semantic.DeepEqual(wanted.Spec, service.Spec) && equality.Semantic.DeepEqual(wanted.Annotations, service.Annotations) {
 		return service, nil
 	}
 	service, err = services.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: manager})
@@ -116,7 +120,11 @@ func (b *build) ensureService(ctx context.Context) (*corev1.Service, error) {
 }
 
 // describeService says what the Service should be, given the ports that it was given.
-func (b *build) describeService(service *corev1.Service) {
+func (b *build) describeService(service *corev1.Service, site Site) {
+	kept, err := netip.ParseAddr(service.Annotations[annotationAddress])
+	if err != nil || kept != site.Address && !slices.Contains(site.NodeAddresses, kept) {
+		metav1.SetMetaDataAnnotation(&service.ObjectMeta, annotationAddress, site.Address.String())
+	}
 	api, konnectivity := nodePort(service, portAPI), nodePort(service, portKonnectivity)
 	port := api
 	if port == 0 {
@@ -149,20 +157,20 @@ func (b *build) endpoint(ctx context.Context) (endpoint, error) {
 	if err != nil {
 		return endpoint{}, fmt.Errorf("read the endpoint's service: %w", err)
 	}
-	return b.endpointOf(ctx, service)
+	return b.endpointOf(service)
 }
 
-func (b *build) endpointOf(ctx context.Context, service *corev1.Service) (endpoint, error) {
-	site, err := b.Site(ctx)
-	if err != nil {
-		return endpoint{}, fmt.Errorf("find the address of endpoints: %w", err)
-	}
-	internal, err := netip.ParseAddr(service.Spec.ClusterIP)
+func (b *build) endpointOf(service *corev1.Service) (endpoint, error) {
+	address, err := netip.ParseAddr(service.Annotations[annotationAddress])
 	if err != nil {
 		return endpoint{}, fmt.Errorf("read the endpoint's address: %w", err)
 	}
+	internal, err := netip.ParseAddr(service.Spec.ClusterIP)
+	if err != nil {
+		return endpoint{}, fmt.Errorf("read the endpoint's service: %w", err)
+	}
 	return endpoint{
-		address: site.Address, host: b.cluster.Spec.Host, service: internal,
+		address: address, host: b.cluster.Spec.Host, service: internal,
 		port: int(nodePort(service, portAPI)), konnectivity: int(nodePort(service, portKonnectivity)),
 	}, nil
 }

@@ -283,7 +283,12 @@ func (w *world) offerJoin() {
 // offerAPI is what comes later: the API answers.
 func (w *world) offerAPI() {
 	w.t.Helper()
-	kubeconfig, err := tenants.PKI().EmbeddedKubeconfig(pki.Admin, tenants.URL())
+	w.offerAPIAt(tenants.URL())
+}
+
+func (w *world) offerAPIAt(url string) {
+	w.t.Helper()
+	kubeconfig, err := tenants.PKI().EmbeddedKubeconfig(pki.Admin, url)
 	if err != nil {
 		w.t.Fatal(err)
 	}

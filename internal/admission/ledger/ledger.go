@@ -89,10 +89,10 @@ type book struct {
 
 // change is one that waits to be decided and written.
 type change struct {
-	ctx    context.Context
-	decide func([]Promise) ([]Promise, error)
-	err    error
-	done   chan struct{} // closed when err is final
+	decide    func([]Promise) ([]Promise, error)
+	abandoned func() error // why nobody waits for it any more, if so
+	err       error
+	done      chan struct{} // closed when err is final
 }
 
 // errLate says that others have written a ledger since it was read: it is to be read and decided on again.
@@ -104,7 +104,7 @@ var errLate = errors.New("the ledger has changed")
 // somewhat old.
 func (l *Ledgers) Change(ctx context.Context, organization string, decide func([]Promise) ([]Promise, error)) error {
 	b := l.book(organization)
-	c := &change{ctx: ctx, decide: decide, done: make(chan struct{})}
+	c := &change{decide: decide, abandoned: ctx.Err, done: make(chan struct{})}
 	b.mutex.Lock()
 	b.waiting = append(b.waiting, c)
 	b.mutex.Unlock()
@@ -178,8 +178,8 @@ func (l *Ledgers) attempt(ctx context.Context, b *book, batch []*change) error {
 	before := slices.DeleteFunc(slices.Clone(b.promises), func(p Promise) bool { return !p.Until.After(now) })
 	after := before
 	for _, c := range batch {
-		if c.err = c.ctx.Err(); c.err != nil {
-			continue // nobody waits for it
+		if c.err = c.abandoned(); c.err != nil {
+			continue
 		}
 		decided, err := c.decide(slices.Clone(after))
 		if c.err = err; err == nil {

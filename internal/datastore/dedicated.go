@@ -17,13 +17,16 @@ import (
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 )
 
+// removalPatience is how long a removal waits for pods before it lets others have their turn.
+const removalPatience = 10 * time.Second
+
 // Dedicated is an etcd of one cluster, in the cluster's infrastructure namespace. It is otherwise like the shared one, a
 // user with a prefix included, so that a cluster can move between them.
 type Dedicated struct{ server server }
 
 var _ Datastore = (*Dedicated)(nil)
 
-// NewDedicated describes the etcd of one cluster. The caller closes it.
+// NewDedicated describes the etcd of one cluster.
 func NewDedicated(config Config) (*Dedicated, error) {
 	if config.Size == (Size{}) {
 		config.Size = DedicatedSize()
@@ -37,7 +40,7 @@ func NewDedicated(config Config) (*Dedicated, error) {
 	return &Dedicated{server: server{config: config}}, nil
 }
 
-// Ensure implements Datastore: it installs the etcd, too.
+// Ensure implements Datastore: it installs the etcd, too, and gives it more members where more are wanted.
 func (d *Dedicated) Ensure(ctx context.Context, tenant Tenant) (Credentials, error) {
 	if err := tenant.Validate(); err != nil {
 		return Credentials{}, err
@@ -45,7 +48,11 @@ func (d *Dedicated) Ensure(ctx context.Context, tenant Tenant) (Credentials, err
 	if err := d.server.install(ctx); err != nil {
 		return Credentials{}, fmt.Errorf("install the datastore of %s: %w", tenant.Name, err)
 	}
+	defer func() { _ = d.server.close() }()
 	credentials, err := d.server.ensure(ctx, tenant)
+	if err == nil {
+		err = d.server.mend(ctx)
+	}
 	if err != nil {
 		return Credentials{}, fmt.Errorf("make room for %s in its datastore: %w", tenant.Name, err)
 	}
@@ -58,15 +65,11 @@ func (d *Dedicated) Remove(ctx context.Context, tenant Tenant) error {
 	if err := tenant.Validate(); err != nil {
 		return err
 	}
-	_ = d.server.close()
 	if err := d.server.uninstall(ctx); err != nil {
 		return fmt.Errorf("remove the datastore of %s: %w", tenant.Name, err)
 	}
 	return nil
 }
-
-// Close ends the connection.
-func (d *Dedicated) Close() error { return d.server.close() }
 
 // uninstall removes everything, in an order in which what is left can still be found: the volumes tell of the data.
 func (s *server) uninstall(ctx context.Context) error {
@@ -143,7 +146,7 @@ func (s *server) removeClaims(ctx context.Context, selector metav1.ListOptions) 
 
 // await asks for a short while; ErrNotReady says that it took longer.
 func (s *server) await(ctx context.Context, what string, done wait.ConditionWithContextFunc) error {
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, done)
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, removalPatience, true, done)
 	if wait.Interrupted(err) && ctx.Err() == nil {
 		return fmt.Errorf("%w: %s", ErrNotReady, what)
 	}

@@ -25,6 +25,7 @@ const (
 type memberState struct {
 	name, endpoint string
 	leader         bool
+	learner        bool  // it has no vote yet
 	problem        error // it does not answer
 	size, used     int64 // of the database
 }
@@ -53,7 +54,7 @@ func states(ctx context.Context, client *clientv3.Client) ([]memberState, error)
 	}
 	var all []memberState
 	for _, member := range list.Members {
-		state := memberState{name: member.Name}
+		state := memberState{name: member.Name, learner: member.IsLearner}
 		if len(member.ClientURLs) == 0 {
 			state.problem = errors.New("it has not started")
 			all = append(all, state)

@@ -157,7 +157,6 @@ func TestDedicatedComesAndGoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = dedicated.Close() })
 	tenant := Tenant{Name: "dev"}
 	if _, err := dedicated.Ensure(t.Context(), tenant); !errors.Is(err, ErrNotReady) {
 		t.Fatalf("Ensure before etcd runs: %v", err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -86,24 +87,20 @@ func (s *Shared) lookAfter(ctx context.Context, each *server) error {
 	return fmt.Errorf("datastore in %s: %w", each.config.Namespace, err)
 }
 
-// tend brings one etcd to what it should be.
+// tend brings one etcd to what it should be. A member that is missing does not keep it from making room.
 func (s *Shared) tend(ctx context.Context, each *server) error {
-	if each.shared {
-		if err := each.install(ctx); err != nil {
-			return err
-		}
-	} else if err := each.renewCertificates(ctx); err != nil {
+	keep := each.install
+	if !each.shared {
+		keep = each.keep
+	}
+	if err := keep(ctx); err != nil {
 		return err
 	}
-	client, signer, err := each.open(ctx)
+	client, _, err := each.open(ctx)
 	if err != nil {
 		return err
 	}
-	if each.shared {
-		if err := each.grow(ctx, client, signer); err != nil {
-			return err
-		}
-	}
+	mended := each.mend(ctx)
 	found, err := each.maintain(ctx, client)
 	if s.metrics.report(each.config.Namespace, found) && each.config.Alarmed != nil {
 		each.config.Alarmed(ctx, each.config.Namespace, found.full)
@@ -111,9 +108,13 @@ func (s *Shared) tend(ctx context.Context, each *server) error {
 	if found.full {
 		each.config.Logger.ErrorContext(ctx, "the datastore is full: clusters in it can only read and delete", "namespace", each.config.Namespace)
 	}
-	if err != nil || !each.shared {
-		return err
+	if err == nil && each.shared {
+		err = s.countTenants(ctx, client)
 	}
+	return errors.Join(mended, err)
+}
+
+func (s *Shared) countTenants(ctx context.Context, client *clientv3.Client) error {
 	tenants, err := holdings(ctx, client)
 	if err != nil {
 		return err
@@ -137,13 +138,14 @@ func (s *Shared) dedicated(ctx context.Context) ([]*server, error) {
 		}
 		config := s.server.config
 		config.Namespace, config.Platform, config.Size = set.Namespace, s.server.config.platform(), DedicatedSize()
+		config.Replicas, config.Labels = replicasOf(&set), nil
 		found = append(found, &server{config: config})
 	}
 	return found, nil
 }
 
-// renewCertificates is for an etcd that somebody else installs.
-func (s *server) renewCertificates(ctx context.Context) error {
+// keep is for an etcd that somebody else installs: its certificates do not expire, and its members have volumes.
+func (s *server) keep(ctx context.Context) error {
 	authorities, err := s.authorities(ctx)
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("%w: it is being made or removed", ErrNotReady)
@@ -151,5 +153,12 @@ func (s *server) renewCertificates(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.ensureCertificates(ctx, authorities)
+	if err := s.ensureCertificates(ctx, authorities); err != nil {
+		return err
+	}
+	set, err := s.statefulSet(ctx)
+	if err != nil || set == nil || classOf(set) != "" {
+		return err
+	}
+	return s.ensureVolumes(ctx, authorities, replicasOf(set))
 }

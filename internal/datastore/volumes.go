@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/rand"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 )
@@ -71,7 +72,8 @@ func (s *server) volume(a *authorities, volume, member, host string) *corev1.Per
 		PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 		ClaimRef:                      &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: s.config.Namespace, Name: "data-" + member},
 		PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
-			Path: filepath.Join(s.config.Storage.Directory, s.folder(a), member), Type: &create,
+			// A member that is made anew never meets the data of the one before, be it on the same host.
+			Path: filepath.Join(s.config.Storage.Directory, s.folder(a), member+"-"+rand.String(5)), Type: &create,
 		}},
 		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{host}}},
@@ -117,10 +119,14 @@ func (s *server) nodes(ctx context.Context) ([]string, error) {
 	var hosts []string
 	for _, node := range list.Items {
 		if usable(&node) {
-			hosts = append(hosts, cmp.Or(node.Labels[corev1.LabelHostname], node.Name))
+			hosts = append(hosts, hostNameOf(&node))
 		}
 	}
 	return hosts, nil
+}
+
+func hostNameOf(node *corev1.Node) string {
+	return cmp.Or(node.Labels[corev1.LabelHostname], node.Name)
 }
 
 func usable(node *corev1.Node) bool {

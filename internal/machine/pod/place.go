@@ -37,7 +37,10 @@ func (d *Driver) awaitPlace(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, 
 	}}
 	_, err := watchtools.Until(waitCtx, pod.ResourceVersion, pods, func(event watch.Event) (bool, error) {
 		now, ok := event.Object.(*corev1.Pod)
-		if !ok || now.UID != pod.UID || event.Type == watch.Deleted {
+		switch {
+		case !ok || now.Name != pod.Name:
+			return false, nil
+		case now.UID != pod.UID || event.Type == watch.Deleted:
 			return true, nil
 		}
 		pod = now

@@ -53,6 +53,9 @@ func New(client kubernetes.Interface, clk clock.PassiveClock, config Config) *Dr
 func (d *Driver) Create(ctx context.Context, spec machine.Spec) (*machine.Machine, error) {
 	pod, secret, err := d.describe(spec)
 	if err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
 		pod, err = d.create(ctx, pod, secret)
 	}
 	if err == nil {
@@ -128,6 +131,9 @@ func (d *Driver) Get(ctx context.Context, key machine.Key) (*machine.Machine, er
 
 // find returns the pod of a machine.
 func (d *Driver) find(ctx context.Context, key machine.Key) (*corev1.Pod, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if key.Namespace == "" || key.Cluster == "" || key.Name == "" {
 		return nil, machine.ErrNotFound
 	}

@@ -149,7 +149,7 @@ func TestMembersKnowTheirProjects(t *testing.T) {
 		t.Errorf("%+v", have)
 	}
 	have := w.run("project", "list")
-	if want := "NAME  ORGANIZATION  NAMESPACE     STATUS  AGE\nshop  acme          project-shop  -       -\nweb   acme          project-web   -       -\n"; have.out != want || have.code != 0 {
+	if want := "NAME  ORGANIZATION  NAMESPACE     CLUSTERS  NODES  STATUS  AGE\nshop  acme          project-shop  -         -      -       -\nweb   acme          project-web   -         -      -       -\n"; have.out != want || have.code != 0 {
 		t.Errorf("%+v", have)
 	}
 	if have := w.run("project", "use", "shop"); have.code != 0 {

@@ -36,6 +36,9 @@ func kubeconfig(s *session.Session, kind *resource.Kind[*v1alpha1.Cluster]) *cob
 		ValidArgsFunction: kind.Complete(s, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
+			if err := checkTTL(ttl); err != nil {
+				return err
+			}
 			cluster, err := kind.Fetch(ctx, s, args[0])
 			if err != nil {
 				return err

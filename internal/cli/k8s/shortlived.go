@@ -41,12 +41,16 @@ func roleGroups() map[string]string {
 	}
 }
 
+func checkTTL(ttl time.Duration) error {
+	if ttl < leastTTL || ttl > greatestTTL {
+		return exit.Usagef("--ttl: %s is not between %s and %s", ttl, leastTTL, greatestTTL)
+	}
+	return nil
+}
+
 // shortLived makes a kubeconfig out of the administrator's that is good for one role and some time. The key never leaves
 // this process but in the kubeconfig; the cluster signs its certificate.
 func shortLived(ctx context.Context, admin []byte, user, role string, ttl time.Duration) ([]byte, error) {
-	if ttl < leastTTL || ttl > greatestTTL {
-		return nil, exit.Usagef("--ttl: %s is not between %s and %s", ttl, leastTTL, greatestTTL)
-	}
 	config, err := clientcmd.Load(admin)
 	if err != nil {
 		return nil, fmt.Errorf("read the administrator's kubeconfig: %w", err)

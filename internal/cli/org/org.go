@@ -26,6 +26,8 @@ func Kind() *resource.Kind[*v1alpha1.Organization] {
 		Columns: []resource.Column[*v1alpha1.Organization]{
 			resource.Text("TITLE", func(o *v1alpha1.Organization) string { return o.Spec.DisplayName }),
 			resource.Text("PROJECTS", func(o *v1alpha1.Organization) string { return strconv.Itoa(int(o.Status.Projects)) }),
+			resource.Text("CLUSTERS", func(o *v1alpha1.Organization) string { return quota.Clusters(o.Status.Used) }),
+			resource.Text("NODES", func(o *v1alpha1.Organization) string { return quota.Nodes(o.Status.Used) }),
 			resource.Age[*v1alpha1.Organization](),
 		},
 		Conditions: func(o *v1alpha1.Organization) []metav1.Condition { return o.Status.Conditions },

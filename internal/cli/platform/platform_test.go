@@ -115,7 +115,7 @@ the current context is local, the project default
 	if f.up[1].Redis != env["PLASMACLOUD_REDIS"] {
 		t.Errorf("%+v", f.up[1])
 	}
-	if _, _, code := run(t, f, env, "", false, "up --kubeconfig admin.conf"); code != exit.OK || f.up[2].Kubeconfig != "admin.conf" {
+	if _, _, code := run(t, f, env, "", false, "up --kubeconfig admin.conf --image registry.example.com/cloudd:1"); code != exit.OK || f.up[2].Kubeconfig != "admin.conf" || f.up[2].Image != "registry.example.com/cloudd:1" {
 		t.Errorf("%d %+v", code, f.up[2])
 	}
 	if want := filepath.Join(env["HOME"], ".config", "plasmacloud", "default"); f.up[2].FilesDir != want {

@@ -27,6 +27,8 @@ func Kind() *resource.Kind[*v1alpha1.Project] {
 		Columns: []resource.Column[*v1alpha1.Project]{
 			resource.Text("ORGANIZATION", func(p *v1alpha1.Project) string { return p.Spec.Organization }),
 			resource.Text("NAMESPACE", func(p *v1alpha1.Project) string { return p.Status.Namespace }),
+			resource.Text("CLUSTERS", func(p *v1alpha1.Project) string { return quota.Clusters(p.Status.Used) }),
+			resource.Text("NODES", func(p *v1alpha1.Project) string { return quota.Nodes(p.Status.Used) }),
 			resource.Text("STATUS", func(p *v1alpha1.Project) string { return string(p.Status.Phase) }),
 			resource.Age[*v1alpha1.Project](),
 		},

@@ -107,3 +107,19 @@ func size(q *resource.Quantity, none string) string {
 	}
 	return q.String()
 }
+
+// Clusters is how many of them are used, for a table.
+func Clusters(used *v1alpha1.Quota) string {
+	if used == nil {
+		return ""
+	}
+	return count(used.Clusters, "")
+}
+
+// Nodes is how many of them are used, for a table.
+func Nodes(used *v1alpha1.Quota) string {
+	if used == nil {
+		return ""
+	}
+	return count(used.Nodes, "")
+}

@@ -34,6 +34,7 @@ type agent struct {
 	balancer *join.LoadBalancer
 	proxy    *identity.Proxy
 	known    joined
+	node     *node.Node // nil until the Kubernetes version is known
 }
 
 // joined is what an agent keeps of the cluster it joined, so that it can start while no server answers.
@@ -61,15 +62,43 @@ func RunAgent(ctx context.Context, c *config.Agent, log *slog.Logger, ready func
 	// The load balancer and the node's identity outlive the parts that stop when ctx ends: those still use them.
 	lastCtx, last := context.WithCancel(context.WithoutCancel(ctx))
 	defer last()
-	if err := a.join(ctx, lastCtx); err != nil {
-		return err
-	}
-	defer a.proxy.Stop()
-	stages, err := a.stages()
+	first, err := a.firstStage()
 	if err != nil {
 		return err
 	}
-	return runStages(ctx, a.dir, log, ready, stages...)
+	joining := component.NewRoutine("join", log, func(ctx context.Context) error { return a.join(ctx, lastCtx) }, nil)
+	defer func() {
+		if a.proxy != nil {
+			a.proxy.Stop()
+		}
+	}()
+	return runStages(ctx, a.dir, log, ready, []component.Stage{append(first, joining)}, a.stages)
+}
+
+// firstStage is what need not wait for a server that is just starting: the container runtime, and the images that the
+// node brings along. It is empty where only the server can tell which version it is to be.
+func (a *agent) firstStage() (component.Stage, error) {
+	if a.config.KubernetesVersion == "" {
+		return nil, nil
+	}
+	return a.runtime(a.config.KubernetesVersion)
+}
+
+// runtime are the parts that run containers. Images wait for containerd by themselves.
+func (a *agent) runtime(version string) (component.Stage, error) {
+	catalogue, version, err := openRelease(a.config.ReleaseDir, version)
+	if err != nil {
+		return nil, err
+	}
+	a.node = &node.Node{
+		Config: &a.config.Node, Dir: a.dir, Log: a.log, Settings: a.facts.Settings(), Cgroups: a.facts.Cgroup,
+		Release: catalogue, Version: version,
+	}
+	containerd, err := a.node.Containerd()
+	if err != nil {
+		return nil, err
+	}
+	return component.Stage{containerd, a.node.ImportImages()}, nil
 }
 
 // join makes the node known to the cluster: it verifies the server by the token's hash, verifies the token, and gets
@@ -242,40 +271,33 @@ func (a *agent) learn(ctx context.Context) error {
 	return err
 }
 
+// stages are the parts of a node whose cluster is known.
 func (a *agent) stages() ([]component.Stage, error) {
-	want := a.config.KubernetesVersion
-	if want == "" {
-		want = a.known.Kubernetes // a node must not be newer than its servers
-	}
-	catalogue, version, err := openRelease(a.config.ReleaseDir, want)
-	if err != nil {
-		return nil, err
+	first := component.Stage{a.watchServers()}
+	if a.node == nil {
+		parts, err := a.runtime(a.known.Kubernetes) // a node must not be newer than its servers
+		if err != nil {
+			return nil, err
+		}
+		first = append(first, parts...)
 	}
 	clusterCIDR, err := netip.ParsePrefix(a.known.ClusterCIDR)
 	if err != nil {
 		return nil, fmt.Errorf("read the cluster's settings from %s: %w", a.joinedFile(), err)
 	}
-	n := &node.Node{
-		Config: &a.config.Node, Dir: a.dir, Log: a.log, Settings: a.facts.Settings(), Cgroups: a.facts.Cgroup,
-		Release: catalogue, Version: version,
-		ClusterCIDR: clusterCIDR, ClusterDNS: a.known.ClusterDNS, ClusterDomain: a.known.ClusterDomain,
-	}
-	containerd, err := n.Containerd()
-	if err != nil {
-		return nil, err
-	}
+	a.node.ClusterCIDR, a.node.ClusterDNS, a.node.ClusterDomain = clusterCIDR, a.known.ClusterDNS, a.known.ClusterDomain
 	credentials := node.Credentials{
 		CA: a.caFile(), Kubelet: a.dir.Path("agent", "pki", "kubelet.kubeconfig"), Proxy: a.proxy.Kubeconfig,
 		Bootstrap: a.proxy.Bootstrap,
 	}
-	workers, err := nodeParts(n, credentials, func(name string) bool {
+	workers, err := nodeParts(a.node, credentials, func(name string) bool {
 		return name == config.NetworkPolicy && a.known.DisableNetworkPolicy
 	})
 	if err != nil {
 		return nil, err
 	}
-	a.log.Info("starting agent", "kubernetes", version, "node", a.config.NodeName, "address", a.config.NodeIP, "server", a.config.ServerURL)
-	return []component.Stage{{containerd, a.watchServers()}, {n.ImportImages()}, workers}, nil
+	a.log.Info("joined", "kubernetes", a.node.Version, "node", a.config.NodeName, "address", a.config.NodeIP, "server", a.config.ServerURL)
+	return []component.Stage{first, workers}, nil
 }
 
 // watchServers keeps the load balancer's list of servers true.

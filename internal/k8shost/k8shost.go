@@ -94,11 +94,23 @@ func openRelease(dir, version string) (*release.Catalogue, string, error) {
 	return catalogue, resolved, nil
 }
 
+// more tells further stages, which depend on what is known only when those before them are ready.
+type more func() ([]component.Stage, error)
+
 // runStages starts the parts, reports readiness, and stops the parts when ctx ends.
-func runStages(ctx context.Context, dir datadir.Dir, log *slog.Logger, ready func(), stages ...component.Stage) error {
+func runStages(ctx context.Context, dir datadir.Dir, log *slog.Logger, ready func(), stages []component.Stage, follow ...more) error {
 	began := time.Now()
 	manager := component.NewManager(log, stages...)
 	err := manager.Start(ctx)
+	for _, next := range follow {
+		if err == nil {
+			stages, err = next()
+		}
+		if err == nil {
+			manager.Add(stages...)
+			err = manager.Start(ctx)
+		}
+	}
 	if err == nil {
 		err = dir.MarkReady()
 	}

@@ -69,7 +69,7 @@ func RunServer(ctx context.Context, c *config.Server, log *slog.Logger, ready fu
 		return err
 	}
 	log.Info("starting server", "kubernetes", s.version, "node", c.NodeName, "address", c.NodeIP, "dataDir", c.DataDir)
-	return runStages(ctx, s.dir, log, ready, stages...)
+	return runStages(ctx, s.dir, log, ready, stages)
 }
 
 func newServer(c *config.Server, log *slog.Logger) (*server, error) {

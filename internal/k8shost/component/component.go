@@ -42,10 +42,14 @@ func NewManager(log *slog.Logger, stages ...Stage) *Manager {
 	return &Manager{log: log, stages: stages}
 }
 
-// Start brings up every stage, each once the one before it is ready. On failure it returns what failed and why; the
-// caller stops what runs with Stop.
+// Add appends stages, which the next Start brings up.
+func (m *Manager) Add(stages ...Stage) { m.stages = append(m.stages, stages...) }
+
+// Start brings up every stage that was not started yet, each once the one before it is ready. On failure it returns what
+// failed and why; the caller stops what runs with Stop.
 func (m *Manager) Start(ctx context.Context) error {
-	for _, stage := range m.stages {
+	for m.started < len(m.stages) {
+		stage := m.stages[m.started]
 		m.started++
 		group, groupCtx := errgroup.WithContext(ctx)
 		for _, part := range stage {

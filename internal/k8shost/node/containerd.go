@@ -40,14 +40,16 @@ func (n *Node) Containerd() (*component.Process, error) {
 		Name: "containerd", Path: binary, Args: []string{"--config", configFile},
 		Env:     []string{n.binPath()},
 		Prepare: func(context.Context) error { return n.prepareContainerd(configFile) },
-		Probe: func(ctx context.Context) error {
-			connection, err := (&net.Dialer{}).DialContext(ctx, "unix", n.Dir.ContainerdSocket())
-			if err != nil {
-				return err
-			}
-			return connection.Close()
-		},
+		Probe:   n.containerdAnswers,
 	}), nil
+}
+
+func (n *Node) containerdAnswers(ctx context.Context) error {
+	connection, err := (&net.Dialer{}).DialContext(ctx, "unix", n.Dir.ContainerdSocket())
+	if err != nil {
+		return err
+	}
+	return connection.Close()
 }
 
 func (n *Node) prepareContainerd(configFile string) error {

@@ -21,9 +21,13 @@ import (
 )
 
 // ImportImages returns the part that gives containerd the images a node brings along: the release's own, and the
-// archives in the data directory's agent/images. What was imported once is not imported again.
+// archives in the data directory's agent/images. What was imported once is not imported again. It waits for containerd,
+// and may be started with it.
 func (n *Node) ImportImages() component.Component {
 	return component.NewRoutine("images", n.Log, func(ctx context.Context) error {
+		if err := component.Poll(ctx, n.containerdAnswers); err != nil {
+			return err
+		}
 		done, err := n.importedImages()
 		if err != nil {
 			return err

@@ -76,7 +76,7 @@ func golden(t *testing.T, file, have string) {
 // replay runs a line of a transcript and returns what it printed.
 func (w *world) replay(line string) string {
 	line, input, _ := strings.Cut(line, " <<< ")
-	words := split(line)
+	words := split(strings.ReplaceAll(line, "$DIR", w.dir))
 	var variables []string
 	for strings.Contains(words[0], "=") {
 		name, value, _ := strings.Cut(words[0], "=")
@@ -91,9 +91,6 @@ func (w *world) replay(line string) string {
 	}()
 	if words[0] != "cloud" {
 		w.t.Fatalf("%q is no command of cloud", line)
-	}
-	for i := range words {
-		words[i] = strings.ReplaceAll(words[i], "$DIR", w.dir)
 	}
 	var out, err buffer
 	code := w.start(w.t.Context(), strings.ReplaceAll(strings.Trim(input, "'"), `\n`, "\n"), &out, &err, words[1:]...)

@@ -28,6 +28,8 @@ func sample(t *testing.T) *Catalogue {
 		Artifact{Name: "etcd", Kind: KindBinary, Version: "v3", Path: "bin/etcd", SHA256: someSum},
 		Artifact{Name: "runc", Kind: KindBinary, Version: "v1", Path: "bin/runc", SHA256: someSum},
 		Artifact{Name: "toolbox", Kind: KindImage, Version: "1", Path: "images/t", SHA256: someSum, Refs: []string{"example.com/toolbox:latest"}},
+		Artifact{Name: ImageKonnectivityServer, Kind: KindImage, Version: "v0", Path: "images/ks", SHA256: someSum, Refs: []string{"example.com/proxy-server:v0"}},
+		Artifact{Name: ImageKonnectivityAgent, Kind: KindImage, Version: "v0", Path: "images/ka", SHA256: someSum, Refs: []string{"example.com/proxy-agent:v0"}},
 	)
 	for _, file := range []string{"kube/v1.36.3/kube", "bin/etcd", "bin/k8shost"} {
 		write(t, filepath.Join(dir, file), "program")
@@ -118,7 +120,7 @@ func TestProgramsAreFound(t *testing.T) {
 
 func TestImagesOfAVersion(t *testing.T) {
 	catalogue := sample(t)
-	if got, want := Refs(catalogue.Images("v1.35.4")...), []string{"example.com/pause:v1.35.4", "example.com/coredns:v1.35.4"}; !slices.Equal(got, want) {
+	if got, want := Refs(catalogue.Images("v1.35.4")...), []string{"example.com/pause:v1.35.4", "example.com/coredns:v1.35.4", "example.com/proxy-agent:v0"}; !slices.Equal(got, want) {
 		t.Errorf("Images = %v, want %v", got, want)
 	}
 	if got := catalogue.ComponentImages("v1.35.4"); len(got) != 3 {
@@ -225,5 +227,29 @@ func TestVerifyFindsDamage(t *testing.T) {
 	}
 	if _, err := catalogue.Verify(t.Context()); err == nil {
 		t.Error("Verify of a missing file: want an error")
+	}
+}
+
+func TestOwnImagesAreInTheCatalogue(t *testing.T) {
+	dir := sample(t).Dir()
+	own := Manifest{Schema: Schema, Artifacts: []Artifact{{
+		Name: ImageNode, Kind: KindMachine, Version: "sha256-1", Kubernetes: "v1.36.3", Path: "images/n", SHA256: someSum, Refs: []string{"example.com/node:v1.36.3"},
+	}}}
+	if err := own.WriteOwn(dir); err != nil {
+		t.Fatal(err)
+	}
+	catalogue, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if image, err := catalogue.Image(ImageNode, "v1.36.3"); err != nil || image.Version != "sha256-1" {
+		t.Errorf("Image(node) = %v, %v", image, err)
+	}
+	if _, err := catalogue.Image(ImageNode, "v1.35.4"); err == nil {
+		t.Error("Image of a version that was not packed: want an error")
+	}
+	write(t, filepath.Join(dir, OwnManifestName), "{}")
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), OwnManifestName) {
+		t.Errorf("Open with a broken list: %v", err)
 	}
 }

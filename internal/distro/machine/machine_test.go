@@ -78,3 +78,37 @@ func TestSettingsNameTheSandboxImage(t *testing.T) {
 		}
 	}
 }
+
+func TestNodesStartTheirAgentAndNothingElse(t *testing.T) {
+	listed, err := Node([]oci.Node{{Path: "manifest.json", Data: []byte("{}")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := make(map[string]oci.Node)
+	for _, node := range listed {
+		if _, twice := nodes[node.Path]; twice {
+			t.Errorf("%s is there twice", node.Path)
+		}
+		nodes[node.Path] = node
+	}
+	for unit := range enabled {
+		if link := nodes["etc/systemd/system/"+unit].Link; link != "/dev/null" {
+			t.Errorf("%s is a link to %q, want it masked", unit, link)
+		}
+	}
+	link := nodes["etc/systemd/system/multi-user.target.wants/k8shost-agent.service"].Link
+	unit := string(nodes[strings.TrimPrefix(link, "/")].Data)
+	for _, want := range []string{"Type=notify", "ExecStart=" + NodeCommand[0] + " agent --config /etc/k8shost/config.yaml", "WantedBy=multi-user.target"} {
+		if !strings.Contains(unit, want) {
+			t.Errorf("the agent's unit lacks %q:\n%s", want, unit)
+		}
+	}
+	if _, there := nodes["usr/local/lib/plasmacloud/release/manifest.json"]; !there {
+		t.Error("the release is not where it is looked for")
+	}
+	for _, node := range Own(func(name string) string { return "/built/" + name }) {
+		if node.Source != "/built/"+filepath.Base(node.Path) || !strings.HasPrefix(node.Path, "usr/local/lib/plasmacloud/release/bin/") {
+			t.Errorf("%s comes from %s", node.Path, node.Source)
+		}
+	}
+}

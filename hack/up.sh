@@ -13,15 +13,27 @@ fi
 	exit 1
 }
 "$release/bin/cloud" up --data-dir "$data" "$@"
-"$release/bin/cloud" whoami
+cloud=$release/bin/cloud
+"$cloud" whoami
+
+# A first cluster, unless there is one already.
+if [ -z "$("$cloud" k8s list -o name)" ]; then
+	"$cloud" k8s create --name dev-cluster --vpc default --workers 2 --wait
+fi
+"$cloud" k8s list
+first=$("$cloud" k8s list -o name | head -n 1)
+kubeconfig=$(mktemp)
+trap 'rm -f "$kubeconfig"' EXIT
+"$cloud" k8s kubeconfig "$first" >"$kubeconfig"
+"$release/bin/k8shost" kubectl --kubeconfig "$kubeconfig" get nodes
 cat <<END
 
-The platform is up, and you are its administrator. To use it:
+The platform is up, you are its administrator, and it runs a first cluster. To use it:
   export PATH=$release/bin:\$PATH
+  cloud k8s kubeconfig $first > kubeconfig.yaml
+  kubectl --kubeconfig kubeconfig.yaml get nodes      or k8shost kubectl, where there is no other
+  cloud k8s create --name another --workers 1 --wait
   cloud status$option
-  cloud k8s create --name first --vpc default --type fake --workers 2 --wait
-  cloud k8s list
-  cloud kubeconfig --management > management.yaml      for kubectl with your login
-  k8shost kubectl --data-dir $data get pods -A      as the administrator of the cluster it runs on
+  k8shost kubectl --data-dir $data get pods -A      what it all runs on
 Logs are in $data/logs. To remove all of it, with the data: make down$setting
 END

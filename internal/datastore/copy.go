@@ -17,8 +17,9 @@ const (
 )
 
 // Copy brings everything below from's prefix below to's, where nothing else is afterwards. It is for a tenant whose
-// control plane stands still. Keys stay the same below the prefix; leases are dropped, so that what would have expired
-// (events) stays until it is deleted. It returns how many keys it copied.
+// control plane stands still. Keys stay the same below the prefix, which should be the same too: API servers that encrypt
+// may bind a value to its key. Leases are dropped, so that what would have expired (events) stays until it is deleted. It
+// returns how many keys it copied.
 func Copy(ctx context.Context, config Config, from, to Credentials) (int64, error) {
 	source, err := dial(config, from)
 	if err != nil {

@@ -93,16 +93,14 @@ func trespasses(ctx context.Context, client *clientv3.Client, prefix, key string
 func watch(ctx context.Context, client *clientv3.Client, key string, options ...clientv3.OpOption) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	for response := range client.Watch(ctx, key, append(options, clientv3.WithCreatedNotify())...) {
-		if err := response.Err(); err != nil {
-			if strings.Contains(err.Error(), "permission denied") {
-				return rpctypes.ErrPermissionDenied
-			}
-			return err
-		}
-		return nil
+	response, open := <-client.Watch(ctx, key, append(options, clientv3.WithCreatedNotify())...)
+	if !open {
+		return ctx.Err()
 	}
-	return ctx.Err()
+	if err := response.Err(); err != nil && strings.Contains(err.Error(), "permission denied") {
+		return rpctypes.ErrPermissionDenied
+	}
+	return response.Err()
 }
 
 func TestTenantsCertificateIsTheOnlyWayIn(t *testing.T) {

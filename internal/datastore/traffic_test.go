@@ -2,6 +2,7 @@ package datastore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -28,7 +29,7 @@ import (
 func TestOthersComeAndGoUnnoticed(t *testing.T) {
 	w := newWorld(t)
 	shared := w.installed()
-	clients := w.apiServer(w.ensure(shared, "busy"))
+	clients, _ := w.apiServer(w.ensure(shared, "busy"))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var load sync.WaitGroup
@@ -134,8 +135,56 @@ func (w *world) watchConfigMaps(ctx context.Context, clients kubernetes.Interfac
 	return func() int64 { <-done; return seen.Load() }
 }
 
+// TestAClusterMovesToAnotherEtcd is how a cluster leaves the shared etcd for one of its own: nothing is missing.
+func TestAClusterMovesToAnotherEtcd(t *testing.T) {
+	old, next := newWorld(t), newWorld(t)
+	shared := old.installed()
+	tenant := Tenant{Name: "moving"}
+	from := old.ensure(shared, tenant.Name)
+	clients, stop := old.apiServer(from)
+	for i := range 150 {
+		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c-", i)}, Data: map[string]string{"a": fmt.Sprint(i)}}
+		if _, err := clients.CoreV1().ConfigMaps("default").Create(t.Context(), config, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dedicated, err := NewDedicated(next.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dedicated.Ensure(t.Context(), tenant); !errors.Is(err, ErrNotReady) {
+		t.Fatal(err)
+	}
+	next.start()
+	to := next.ensure(dedicated, tenant.Name)
+	stop()
+	both := old.config
+	both.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+		if strings.Contains(address, next.config.Namespace) {
+			return next.dial(ctx, address)
+		}
+		return old.dial(ctx, address)
+	}
+	copied, err := Copy(t.Context(), both, from, to)
+	if err != nil || copied < 150 {
+		t.Fatalf("copied %d: %v", copied, err)
+	}
+	if err := shared.Remove(t.Context(), tenant); err != nil {
+		t.Fatal(err)
+	}
+	clients, _ = next.apiServer(to)
+	configs, err := clients.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(configs.Items) != 150 {
+		t.Fatalf("%d objects, %v", len(configs.Items), err)
+	}
+	var requests atomic.Int64
+	if err := workload(t.Context(), clients, "after", &requests); err != nil {
+		t.Error(err)
+	}
+}
+
 // apiServer starts kube-apiserver as a hosted control plane does.
-func (w *world) apiServer(c Credentials) kubernetes.Interface {
+func (w *world) apiServer(c Credentials) (clients kubernetes.Interface, stop func()) {
 	w.t.Helper()
 	dir := w.t.TempDir()
 	writeFiles(w.t, filepath.Join(dir, "etcd"), map[string][]byte{"ca.crt": c.CA, "tls.crt": c.Cert, "tls.key": c.Key})
@@ -158,7 +207,7 @@ func (w *world) apiServer(c Credentials) kubernetes.Interface {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	run(w.t, component.NewProcess(slog.New(slog.DiscardHandler), component.Spec{
+	process := component.NewProcess(slog.New(slog.DiscardHandler), component.Spec{
 		Name: "kube-apiserver", Path: kube, LogDir: dir, RunDir: dir, Grace: time.Second,
 		Probe: func(ctx context.Context) error { return get(ctx, client, "https://"+address+"/readyz") },
 		Args: []string{
@@ -170,14 +219,16 @@ func (w *world) apiServer(c Credentials) kubernetes.Interface {
 			"--service-cluster-ip-range=" + cidr.String(), "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 			"--service-account-key-file=" + store.ServiceAccountPublicKeyPath(), "--service-account-signing-key-file=" + store.ServiceAccountKeyPath(),
 			"--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none",
+			"--shutdown-watch-termination-grace-period=1s",
 		},
-	}), dir)
+	})
+	run(w.t, process, dir)
 	w.t.Cleanup(func() { w.expectNoRefusal(string(readFile(w.t, filepath.Join(dir, "kube-apiserver.log")))) })
-	clients, err := kubernetes.NewForConfig(config)
+	clients, err = kubernetes.NewForConfig(config)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return clients
+	return clients, func() { _ = process.Stop(context.Background()) }
 }
 
 // expectNoRefusal tells of what the API server asked etcd for and may not have. How large the database is, which some

@@ -74,6 +74,12 @@ func (d *Dedicated) Remove(ctx context.Context, tenant Tenant) error {
 // uninstall removes everything, in an order in which what is left can still be found: the volumes tell of the data.
 func (s *server) uninstall(ctx context.Context) error {
 	api, namespace := s.config.API, s.config.Namespace
+	// Where there is no namespace, nothing is allowed in it either.
+	if _, err := api.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+		return s.removeOwnVolumes(ctx)
+	} else if err != nil {
+		return err
+	}
 	mine := metav1.ListOptions{LabelSelector: labels.Set{v1alpha1.LabelComponent: v1alpha1.ComponentDatastore}.String()}
 	if err := gone(api.AppsV1().StatefulSets(namespace).Delete(ctx, name, metav1.DeleteOptions{})); err != nil {
 		return err

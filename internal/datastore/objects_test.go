@@ -2,16 +2,23 @@ package datastore
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/apply"
 	"plasmacloud.io/plasmacloud/internal/testapi"
 )
 
@@ -193,6 +200,75 @@ func TestDedicatedComesAndGoes(t *testing.T) {
 		}
 	}
 	w.expectNothing()
+}
+
+// TestPermissionsSuffice does everything as the platform's own account, which may do what the installer's manifest says.
+func TestPermissionsSuffice(t *testing.T) {
+	w := newWorld(t)
+	config := w.platformAccount()
+	var err error
+	if w.config.API, err = kubernetes.NewForConfig(config); err != nil {
+		t.Fatal(err)
+	}
+	if w.config.Dynamic, err = dynamic.NewForConfig(config); err != nil {
+		t.Fatal(err)
+	}
+	shared := w.installed()
+	if err := shared.lookAfter(t.Context(), &shared.server); err != nil {
+		t.Error(err)
+	}
+	if _, err := shared.dedicated(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := shared.Uninstall(t.Context()); err != nil {
+		t.Error(err)
+	}
+	w.stop()
+	dedicated, err := NewDedicated(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dedicated.Remove(t.Context(), Tenant{Name: "dev"}); err != nil {
+		t.Error(err)
+	}
+	w.expectNothing()
+	w.config.Namespace = "never-made"
+	if dedicated, err = NewDedicated(w.config); err != nil {
+		t.Fatal(err)
+	}
+	if err := dedicated.Remove(t.Context(), Tenant{Name: "dev"}); err != nil {
+		t.Errorf("where there never was a namespace: %v", err)
+	}
+}
+
+// platformAccount is a user with the rights that the installer gives to the platform in the whole cluster, and in the
+// namespaces of clusters.
+func (w *world) platformAccount() *rest.Config {
+	w.t.Helper()
+	objects, err := apply.Render(os.DirFS(filepath.Join("..", "install", "manifests")), "access.yaml", nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	user := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "cloudd-of-" + w.config.Namespace}
+	for _, object := range objects {
+		if object.GetKind() != "ClusterRole" {
+			continue
+		}
+		if err := apply.Objects(w.t.Context(), w.config.Dynamic, manager, object); err != nil {
+			w.t.Fatal(err)
+		}
+		role, meta := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: object.GetName()}, metav1.ObjectMeta{Name: object.GetName() + w.config.Namespace}
+		switch object.GetName() {
+		case "plasmacloud-cloudd":
+			_, err = w.api.RbacV1().ClusterRoleBindings().Create(w.t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: role, Subjects: []rbacv1.Subject{user}}, metav1.CreateOptions{})
+		case "plasmacloud-cluster-operator":
+			_, err = w.api.RbacV1().RoleBindings(w.config.Namespace).Create(w.t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: role, Subjects: []rbacv1.Subject{user}}, metav1.CreateOptions{})
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return api.ConfigFor(w.t, user.Name)
 }
 
 // expectNothing tells of everything that is left of an etcd.

@@ -85,11 +85,7 @@ func (s *Shared) Tenants(ctx context.Context) ([]Holding, error) {
 
 // Uninstall removes what the namespace's removal does not: the volumes. Data on hosts stay.
 func (s *Shared) Uninstall(ctx context.Context) error {
-	volumes, err := s.server.ownVolumes(ctx)
-	if err != nil {
-		return err
-	}
-	return s.server.removeVolumes(ctx, volumes)
+	return s.server.removeOwnVolumes(ctx)
 }
 
 // Close ends the connection.

@@ -154,6 +154,14 @@ func (s *server) ownVolumes(ctx context.Context) ([]corev1.PersistentVolume, err
 	return list.Items, nil
 }
 
+func (s *server) removeOwnVolumes(ctx context.Context) error {
+	volumes, err := s.ownVolumes(ctx)
+	if err != nil {
+		return err
+	}
+	return s.removeVolumes(ctx, volumes)
+}
+
 func (s *server) removeVolumes(ctx context.Context, volumes []corev1.PersistentVolume) error {
 	for _, volume := range volumes {
 		err := s.config.API.CoreV1().PersistentVolumes().Delete(ctx, volume.Name, metav1.DeleteOptions{})

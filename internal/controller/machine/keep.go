@@ -27,6 +27,7 @@ const (
 	// about one that runs. A driver that does is asked now and then all the same.
 	changingInterval = time.Second
 	runningInterval  = time.Minute
+	pendingInterval  = 5 * time.Second
 	notifiedInterval = 10 * time.Minute
 
 	// joinInterval is how often it is looked whether the cluster says by now how machines join it.
@@ -62,10 +63,13 @@ func (r *Reconciler) keep(ctx context.Context, s *scope) (ctrl.Result, error) {
 // interval is how soon the machine is looked at again when nothing happens.
 func (r *Reconciler) interval(s *scope) time.Duration {
 	_, notifies := s.driver.(Notifier)
+	changes := s.found != nil && s.found.State == machine.StatePending
 	switch {
-	case notifies:
+	case notifies && !changes:
 		return notifiedInterval
-	case s.found != nil && s.found.State == machine.StatePending:
+	case notifies:
+		return pendingInterval // what it told before the machine was written down was told to nobody
+	case changes:
 		return changingInterval
 	default:
 		return runningInterval

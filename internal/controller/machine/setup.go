@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -126,7 +127,7 @@ func (r *Reconciler) followMachines(ctx context.Context, provider v1alpha1.Provi
 			return
 		}
 		for i := range machines.Items {
-			if machines.Items[i].Name == key.Name {
+			if machines.Items[i].Name == key.Name && !unplaced(&machines.Items[i]) {
 				q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&machines.Items[i])})
 			}
 		}
@@ -134,6 +135,13 @@ func (r *Reconciler) followMachines(ctx context.Context, provider v1alpha1.Provi
 	if err != nil && ctx.Err() == nil {
 		log.Error(fmt.Errorf("follow machines: %w", err), "changes of machines are noticed late")
 	}
+}
+
+// unplaced tells whether there was no room for the machine. What a driver tells of it then is its own attempt, and would
+// lead to the next one at once.
+func unplaced(m *v1alpha1.Machine) bool {
+	ready := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
+	return m.Status.ID == "" && ready != nil && ready.Reason == ReasonNoCapacity
 }
 
 // Addresses are the names and addresses that the node of a machine may serve under; none where there is no such machine.

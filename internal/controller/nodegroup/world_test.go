@@ -79,6 +79,7 @@ type world struct {
 	api       kubernetes.Interface
 	tenant    kubernetes.Interface
 	driver    *fake.Driver
+	wrap      func(machine.Driver) machine.Driver // nil for the driver as it is
 	namespace string
 	cluster   *v1alpha1.Cluster
 	limits    nodegroup.Limits
@@ -164,11 +165,15 @@ func (w *world) start() {
 	connections := tenant.New(tenant.Config{
 		API: w.api, Addresses: machinecontroller.Addresses(manager.GetClient()), Clock: clock.RealClock{}, Log: slog.New(slog.DiscardHandler),
 	})
+	driver := machine.Driver(w.driver)
+	if w.wrap != nil {
+		driver = w.wrap(driver)
+	}
 	offered := func() (*catalogue.Catalogue, error) { return catalogue.New([]string{"v1.36.3", "v1.35.4"}, nil) }
 	err = errors.Join(
 		(&machinecontroller.Reconciler{
 			Client: manager.GetClient(), API: w.api, Tenants: connections, Recorder: manager.GetEventRecorder("test"), Clock: clock.RealClock{},
-			Drivers: map[v1alpha1.Provider]machine.Driver{v1alpha1.ProviderLocal: w.driver}, Catalogue: offered, DrainTimeout: w.drain, Concurrency: 4,
+			Drivers: map[v1alpha1.Provider]machine.Driver{v1alpha1.ProviderLocal: driver}, Catalogue: offered, DrainTimeout: w.drain, Concurrency: 4,
 		}).SetupWithManager(manager),
 		(&nodegroup.Reconciler{
 			Client: manager.GetClient(), Live: manager.GetAPIReader(), Recorder: manager.GetEventRecorder("test"), Clock: clock.RealClock{},

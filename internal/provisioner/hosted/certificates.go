@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"plasmacloud.io/plasmacloud/internal/k8shost/pki"
+	"plasmacloud.io/plasmacloud/internal/task"
 )
 
 const bundleKey = "bundle.json"
@@ -15,10 +16,21 @@ const bundleKey = "bundle.json"
 // ensureAuthorities makes what the cluster's identity rests on: its authorities, the key of its service accounts, and
 // the key that encrypts its Secrets. They are made once and never again.
 func (b *build) ensureAuthorities(ctx context.Context) error {
-	_, err := b.keep(ctx, pkiSecretName, func(data map[string][]byte) error {
+	copied, err := b.secret(ctx, controlPlaneName)
+	if err != nil {
+		return err
+	}
+	_, err = b.keep(ctx, pkiSecretName, func(data map[string][]byte) error {
+		if len(data[bundleKey]) == 0 {
+			data[bundleKey] = copied.Data[bundleKey]
+		}
 		if len(data[bundleKey]) > 0 {
 			_, err := pki.UnmarshalBundle(data[bundleKey])
 			return err
+		}
+		if b.cluster.Status.Version != "" {
+			// New ones would shut out all nodes and users, and could not read the stored Secrets.
+			return task.Permanent(fmt.Errorf("the cluster's authorities are lost, and with them its identity: restore secret %s in namespace %s from a backup", pkiSecretName, b.namespace))
 		}
 		return b.inScratch(func(dir string) error {
 			if _, err := pki.New(dir, b.Clock).Ensure(nil); err != nil {

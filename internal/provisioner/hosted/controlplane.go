@@ -9,7 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/util/retry"
 
+	"plasmacloud.io/plasmacloud/internal/catalogue"
 	"plasmacloud.io/plasmacloud/internal/task"
 )
 
@@ -37,7 +39,29 @@ func (b *build) startControlPlane(ctx context.Context) error {
 			Selector:       deployment.Spec.Selector,
 		},
 	}
-	return b.apply(ctx, deployment, budget)
+	if err := b.apply(ctx, budget); err != nil {
+		return err
+	}
+	return b.applyDeployment(ctx, deployment)
+}
+
+// applyDeployment makes the Deployment exactly what is wanted: unlike server-side apply, it removes what somebody else
+// has added. An update that changes nothing is none.
+func (b *build) applyDeployment(ctx context.Context, wanted *appsv1.Deployment) error {
+	deployments := b.Client.AppsV1().Deployments(b.namespace)
+	return retry.OnError(retry.DefaultRetry, raced, func() error {
+		have, err := deployments.Get(ctx, controlPlaneName, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			_, err = deployments.Create(ctx, wanted, metav1.CreateOptions{FieldManager: manager})
+			return err
+		}
+		if err != nil {
+			return fmt.Errorf("read the control plane: %w", err)
+		}
+		have.Spec, have.Labels = wanted.Spec, wanted.Labels
+		_, err = deployments.Update(ctx, have, metav1.UpdateOptions{FieldManager: manager})
+		return err
+	})
 }
 
 // describeControlPlane writes the control plane's files and says what its Deployment should be.
@@ -68,6 +92,10 @@ func (b *build) describeControlPlane(ctx context.Context) (*appsv1.Deployment, e
 	if err := b.keepExactly(ctx, kubeconfigSecretName, kubeconfigs); err != nil {
 		return nil, err
 	}
+	return b.describeDeployment(offered, version, e, files)
+}
+
+func (b *build) describeDeployment(offered *catalogue.Catalogue, version string, e endpoint, files map[string][]byte) (*appsv1.Deployment, error) {
 	p := plane{build: b, version: version, endpoint: e, files: files}
 	if err := p.choose(offered); err != nil {
 		return nil, task.Permanent(err)
@@ -101,7 +129,7 @@ func (b *build) scaleOut(ctx context.Context) (*appsv1.Deployment, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.apply(ctx, wanted); err != nil {
+	if err := b.applyDeployment(ctx, wanted); err != nil {
 		return nil, err
 	}
 	return deployments.Get(ctx, controlPlaneName, metav1.GetOptions{})

@@ -2,6 +2,7 @@ package hosted
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -20,6 +21,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/k8shost/pki"
 	"plasmacloud.io/plasmacloud/internal/provisioner"
 	"plasmacloud.io/plasmacloud/internal/release"
+	"plasmacloud.io/plasmacloud/internal/task"
 )
 
 // Ports of the Service.
@@ -71,6 +73,9 @@ func (b *build) ensureEndpoint(ctx context.Context) error {
 	site, err := b.Site(ctx)
 	if err != nil {
 		return fmt.Errorf("find the address of endpoints: %w", err)
+	}
+	if b.limited() && len(site.NodeAddresses) > 1 {
+		return task.Permanent(errors.New("spec.access: who reaches the API can be limited only where the management cluster has one node: on others, clients are not seen as who they are; leave cidrs and public as they are by default"))
 	}
 	service, err := b.ensureService(ctx, site)
 	if err != nil {
@@ -131,7 +136,7 @@ func (b *build) describeService(service *corev1.Service, site Site) {
 		port = firstAPIPort
 	}
 	service.Spec.Type = corev1.ServiceTypeNodePort
-	service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
+	service.Spec.ExternalTrafficPolicy = b.trafficPolicy()
 	service.Spec.Selector = map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentControlPlane}
 	service.Spec.Ports = []corev1.ServicePort{
 		{Name: portAPI, Protocol: corev1.ProtocolTCP, Port: port, TargetPort: intstr.FromInt32(port), NodePort: api},
@@ -140,6 +145,21 @@ func (b *build) describeService(service *corev1.Service, site Site) {
 			TargetPort: intstr.FromInt32(bootstrap.KonnectivityAgentPort), NodePort: konnectivity,
 		},
 	}
+}
+
+// trafficPolicy: whoever limits the clients has to see where they come from, which only the node itself that they reach
+// does; other nodes see a node.
+func (b *build) trafficPolicy() corev1.ServiceExternalTrafficPolicy {
+	if b.limited() {
+		return corev1.ServiceExternalTrafficPolicyLocal
+	}
+	return corev1.ServiceExternalTrafficPolicyCluster
+}
+
+// limited tells whether not everybody may reach the API.
+func (b *build) limited() bool {
+	access := b.cluster.Spec.Access
+	return len(access.CIDRs) > 0 || access.Public != nil && !*access.Public
 }
 
 func nodePort(service *corev1.Service, name string) int32 {

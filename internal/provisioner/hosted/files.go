@@ -54,7 +54,8 @@ func (b *build) controlPlaneFiles(ctx context.Context, e endpoint) (files, issue
 		return nil, nil, err
 	}
 	files = maps.Clone(issued)
-	for _, name := range []string{etcdFile, etcdCAFile, etcdCertFile, etcdKeyFile} {
+	// The bundle is a copy: no container sees it.
+	for _, name := range []string{bundleKey, etcdFile, etcdCAFile, etcdCertFile, etcdKeyFile} {
 		files[name] = kept.Data[name]
 	}
 	files[auditPolicyFile] = bootstrap.AuditPolicy()

@@ -98,6 +98,9 @@ func permitted(ctx context.Context, do func(ctx context.Context) error) error {
 	return err
 }
 
+// raced tells whether somebody else was faster.
+func raced(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+
 // secret returns a Secret of the cluster's namespace; one that is not there is empty.
 func (b *build) secret(ctx context.Context, name string) (*corev1.Secret, error) {
 	secret, err := b.Client.CoreV1().Secrets(b.namespace).Get(ctx, name, metav1.GetOptions{})
@@ -115,7 +118,6 @@ func (b *build) secret(ctx context.Context, name string) (*corev1.Secret, error)
 func (b *build) keep(ctx context.Context, name string, change func(data map[string][]byte) error) (map[string][]byte, error) {
 	secrets := b.Client.CoreV1().Secrets(b.namespace)
 	var kept map[string][]byte
-	raced := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 	err := retry.OnError(retry.DefaultRetry, raced, func() error {
 		secret, err := b.secret(ctx, name)
 		if err != nil {

@@ -18,7 +18,7 @@ const labelNamespaceName = corev1.LabelMetadataName
 // policies are the walls around a cluster's pods that do not depend on its ports.
 func (b *build) policies(site Site) []runtime.Object {
 	clients := blocks(b.cluster.Spec.Access.CIDRs)
-	if len(clients) == 0 {
+	if !b.limited() {
 		// Everybody but other pods of the management cluster, which are other clusters' machines.
 		clients = []networkingv1.NetworkPolicyPeer{everywhereBut(site.PodCIDRs)}
 	}

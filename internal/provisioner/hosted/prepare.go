@@ -39,8 +39,14 @@ func (b *build) prepare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look at the management cluster: %w", err)
 	}
+	if err := b.apply(ctx, b.policies(site)...); err != nil {
+		return err
+	}
 	b.setInventory()
-	return permitted(ctx, func(ctx context.Context) error { return b.apply(ctx, b.policies(site)...) })
+	return permitted(ctx, func(ctx context.Context) error {
+		_, err := b.secret(ctx, pkiSecretName)
+		return err
+	})
 }
 
 // namespaceIsFree waits for a namespace that is being removed: nothing can be made in it.

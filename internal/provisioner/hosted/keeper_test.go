@@ -1,0 +1,166 @@
+package hosted
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/k8shost/pki"
+	"plasmacloud.io/plasmacloud/internal/task"
+)
+
+func (w *world) drift() string {
+	w.t.Helper()
+	what, err := w.provisioner.Drift(w.t.Context(), w.cluster, slog.New(slog.DiscardHandler))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return what
+}
+
+// allReplicas ends an operation as its last step does.
+func (w *world) allReplicas() {
+	w.t.Helper()
+	if _, err := w.build("nodes").scaleOut(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestDriftIsSeenAndMended(t *testing.T) {
+	w := newWorld(t)
+	w.run(v1alpha1.OperationCreate, created...)
+	w.cluster.Status.Version = version
+	w.allReplicas()
+	if what := w.drift(); what != "" {
+		t.Fatalf("a new control plane differs: %s", what)
+	}
+	patch := func(text string) func() error {
+		return func() error {
+			_, err := w.client.AppsV1().Deployments(w.namespace).Patch(t.Context(), controlPlaneName, types.MergePatchType, []byte(text), metav1.PatchOptions{})
+			return err
+		}
+	}
+	secrets, core := w.client.CoreV1().Secrets(w.namespace), w.client.CoreV1()
+	for name, harm := range map[string]func() error{
+		"deployment scaled":   patch(`{"spec":{"replicas":5}}`),
+		"deployment edited":   patch(`{"spec":{"template":{"spec":{"priorityClassName":"system-node-critical"}}}}`),
+		"deployment extended": patch(`{"spec":{"template":{"spec":{"nodeSelector":{"a":"b"}}}}}`),
+		"deployment removed": func() error {
+			return w.client.AppsV1().Deployments(w.namespace).Delete(t.Context(), controlPlaneName, metav1.DeleteOptions{})
+		},
+		"files removed":      func() error { return secrets.Delete(t.Context(), controlPlaneName, metav1.DeleteOptions{}) },
+		"authority removed":  func() error { return secrets.Delete(t.Context(), pkiSecretName, metav1.DeleteOptions{}) },
+		"kubeconfig removed": func() error { return secrets.Delete(t.Context(), kubeconfigSecretName, metav1.DeleteOptions{}) },
+		"service edited": func() error {
+			_, err := core.Services(w.namespace).Patch(t.Context(), controlPlaneName, types.MergePatchType, []byte(`{"spec":{"selector":{"plasmacloud.io/component":"other"}}}`), metav1.PatchOptions{})
+			return err
+		},
+		"policy removed": func() error {
+			return w.client.NetworkingV1().NetworkPolicies(w.namespace).Delete(t.Context(), v1alpha1.ComponentMachine, metav1.DeleteOptions{})
+		},
+		"budget removed": func() error {
+			return w.client.PolicyV1().PodDisruptionBudgets(w.namespace).Delete(t.Context(), controlPlaneName, metav1.DeleteOptions{})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := harm(); err != nil {
+				t.Fatal(err)
+			}
+			if what := w.drift(); what == "" {
+				t.Error("nobody notices")
+			}
+			w.run(v1alpha1.OperationRepair, created...)
+			w.allReplicas()
+			if what := w.drift(); what != "" {
+				t.Errorf("after a repair: %s", what)
+			}
+		})
+	}
+}
+
+// A cluster's identity is never made anew: nodes and users would be shut out.
+func TestLostAuthoritiesAreNotReplaced(t *testing.T) {
+	w := newWorld(t)
+	w.run(v1alpha1.OperationCreate, created...)
+	w.cluster.Status.Version = version
+	for _, name := range []string{pkiSecretName, controlPlaneName} {
+		if err := w.client.CoreV1().Secrets(w.namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := w.try(t.Context(), v1alpha1.OperationRepair, "certificates")
+	if !task.IsPermanent(err) {
+		t.Errorf("%v is tried again", err)
+	}
+	mentions(t, err, pkiSecretName, w.namespace, "backup")
+}
+
+func TestCertificatesAreRenewedInTime(t *testing.T) {
+	w := newWorld(t)
+	w.run(v1alpha1.OperationCreate, created...)
+	w.allReplicas()
+	later := clocktesting.NewFakeClock(time.Now().Add(pki.LeafLifetime * 3 / 4))
+	w.provisioner.Clock = later
+	if what := w.drift(); !strings.Contains(what, "due for renewal") {
+		t.Fatalf("%q", what)
+	}
+	before := w.deployment().Spec.Template.Annotations[annotationFingerprint]
+	w.run(v1alpha1.OperationRepair, created...)
+	w.allReplicas()
+	if what := w.drift(); what != "" {
+		t.Errorf("after a repair: %s", what)
+	}
+	if w.deployment().Spec.Template.Annotations[annotationFingerprint] == before {
+		t.Error("the pods keep their old certificates")
+	}
+}
+
+func TestKeeperAsksForARepair(t *testing.T) {
+	w := newWorld(t)
+	w.run(v1alpha1.OperationCreate, created...)
+	w.allReplicas()
+	// As the controller of clusters leaves it.
+	status := []byte(`{"status":{"phase":"RUNNING","version":"` + version + `","observedGeneration":1}}`)
+	if _, err := w.clusters(w.cluster.Namespace).Patch(t.Context(), "dev", types.MergePatchType, status, metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	client, err := metadata.NewForConfig(api.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- NewKeeper(w.provisioner, client, slog.New(slog.DiscardHandler)).Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	}()
+	requested := func() string {
+		w.reload()
+		return w.cluster.Annotations[v1alpha1.AnnotationRepair]
+	}
+	time.Sleep(3 * calm)
+	if text := requested(); text != "" {
+		t.Fatalf("a repair was asked for without a reason: %s", text)
+	}
+	if err := w.client.AppsV1().Deployments(w.namespace).Delete(t.Context(), controlPlaneName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(15 * time.Second)
+	for !strings.Contains(requested(), controlPlaneName) {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody asks for a repair")
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}

@@ -213,6 +213,13 @@ func TestResyncRepairsWhatNobodyTells(t *testing.T) {
 	h.config.Resync = 50 * time.Millisecond
 	h.start(c)
 	h.runtime()
+	// Routes come after the configuration.
+	eventually(t, "routes", func() error {
+		if !strings.Contains(h.Snapshot(), "route 10.42.0.0/24") {
+			return errors.New("none yet")
+		}
+		return nil
+	})
 	whole := h.Snapshot()
 	h.Nft("flush table inet " + h.dataplane().Table())
 	eventually(t, "repair", func() error {

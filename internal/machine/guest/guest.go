@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -33,15 +34,32 @@ const (
 // dataDir is where a node keeps everything that belongs on the disk.
 const dataDir = "/var/lib/k8shost"
 
+// stop is SIGRTMIN+3, by which an init is told to shut the machine down.
+const stop = unix.Signal(37)
+
 // Init prepares the machine that this container is and turns this process, its first, into the given program. The
-// environment tells the machine's size. It returns only where it fails.
+// environment tells the machine's size. It returns where it fails, or is told to stop before it is done.
 func Init(command []string, getenv func(string) string) error {
 	// A namespace is entered by a thread; the new program inherits those of the thread that starts it.
 	runtime.LockOSThread()
+	// The kernel drops signals that the first process is not ready for. One that comes while the new program is not yet
+	// has to wait for it: without it the machine would have to be killed in the end.
+	stopped := make(chan os.Signal, 1)
+	signal.Notify(stopped, stop)
 	if err := prepare(getenv); err != nil {
 		return err
 	}
-	return fmt.Errorf("start %s: %w", command[0], unix.Exec(command[0], command, os.Environ()))
+	var waiting unix.Sigset_t
+	waiting.Val[0] = 1 << (stop - 1)
+	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &waiting, nil); err != nil {
+		return fmt.Errorf("start %s: %w", command[0], err)
+	}
+	select {
+	case <-stopped:
+		return nil
+	default:
+		return fmt.Errorf("start %s: %w", command[0], unix.Exec(command[0], command, os.Environ()))
+	}
 }
 
 func prepare(getenv func(string) string) error {

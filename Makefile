@@ -93,7 +93,7 @@ $(E2E): e2e-%: distro build ## Run one scenario on real nodes, as root
 BENCH := $(BENCHES:%=bench-%)
 .PHONY: $(BENCH)
 $(BENCH): bench-%: distro build ## Measure, and print BENCH lines
-	@go test -tags bench -count=1 -timeout 30m -v ./test/bench/$*
+	@go test -tags bench -count=1 -timeout 60m -v ./test/bench/$*
 
 .PHONY: lint
 lint: ## Run golangci-lint, built from source on first use

@@ -38,7 +38,7 @@ const (
 	settle = 5 * time.Second  // before the rest is measured
 	atRest = 25 * time.Second // that is measured
 
-	stageTimeout = 12 * time.Minute
+	stageTimeout = 20 * time.Minute
 )
 
 func TestControl(t *testing.T) {

@@ -24,15 +24,13 @@ const (
 	// DiskDir is the machine's disk. What is kept there survives when the machine is started again.
 	DiskDir = "/var/lib/machine"
 
-	// EnvCPU and EnvMemory tell the machine's size: thousandths of a CPU, and bytes.
+	// EnvCPU, EnvMemory and EnvDisk tell the machine's size: thousandths of a CPU, and bytes.
 	EnvCPU    = "PLASMACLOUD_MACHINE_CPU"
 	EnvMemory = "PLASMACLOUD_MACHINE_MEMORY"
+	EnvDisk   = "PLASMACLOUD_MACHINE_DISK"
 	// EnvID is what systemd takes the machine's id from.
 	EnvID = "container_uuid"
 )
-
-// dataDir is where a node keeps everything that belongs on the disk.
-const dataDir = "/var/lib/k8shost"
 
 // stop is SIGRTMIN+3, by which an init is told to shut the machine down.
 const stop = unix.Signal(37)
@@ -67,6 +65,10 @@ func prepare(getenv func(string) string) error {
 	if err != nil {
 		return fmt.Errorf("prepare machine: %w", err)
 	}
+	disk, err := readDisk(getenv)
+	if err != nil {
+		return fmt.Errorf("prepare machine: %w", err)
+	}
 	for _, step := range []struct {
 		what string
 		do   func() error
@@ -74,7 +76,7 @@ func prepare(getenv func(string) string) error {
 		{"take the cgroups that are the machine's", ownCgroups},
 		{"share mounts with containers", shareMounts},
 		{"lay files", func() error { return layFiles(FilesDir, "/") }},
-		{"attach the disk", attachDisk},
+		{"attach the disk", func() error { return attachDisk(disk) }},
 		{"show the machine's size", size.show},
 		{"show the machine's id", func() error { return showID(getenv(EnvID)) }},
 		{"forward packets", forward},
@@ -90,25 +92,6 @@ func prepare(getenv func(string) string) error {
 // shareMounts lets mounts that one container makes reach the machine and its other containers.
 func shareMounts() error {
 	return unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, "")
-}
-
-// attachDisk puts what a node keeps onto the machine's disk.
-func attachDisk() error {
-	kept := filepath.Join(DiskDir, filepath.Base(dataDir))
-	// A service manager opens the log before the node's own program runs.
-	for _, dir := range []string{filepath.Join(kept, "logs"), dataDir} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return err
-		}
-	}
-	if err := unix.Mount(kept, dataDir, "", unix.MS_BIND, ""); err != nil {
-		return err
-	}
-	// It is shared with containers, but not with the place that it comes from: mounts would be there twice.
-	if err := unix.Mount("", dataDir, "", unix.MS_PRIVATE, ""); err != nil {
-		return err
-	}
-	return unix.Mount("", dataDir, "", unix.MS_SHARED, "")
 }
 
 // forward makes the machine route between its containers and the rest. The setting is the network namespace's own;

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,9 @@ const (
 
 	// filesLimit is what a Secret can hold, less what goes with it.
 	filesLimit = 1000 << 10
+
+	// besidesDisk is what a machine may keep besides its disk: the SSH host key, for one.
+	besidesDisk = 64 << 20
 
 	// stopSeconds is how long a machine may take to shut down before it is cut off.
 	stopSeconds = 10
@@ -104,6 +108,8 @@ func (d *Driver) podSpec(spec machine.Spec, files *corev1.SecretVolumeSource) co
 	if policy == "" {
 		policy = corev1.PullIfNotPresent
 	}
+	// The disk is one file of its size, with little besides it.
+	room := resource.NewQuantity(spec.Disk.Value()+besidesDisk, resource.BinarySI)
 	inMemory := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}
 	return corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyAlways,
@@ -130,6 +136,7 @@ func (d *Driver) podSpec(spec machine.Spec, files *corev1.SecretVolumeSource) co
 				{Name: guest.EnvID, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"}}},
 				{Name: guest.EnvCPU, ValueFrom: limit("limits.cpu", "1m")},
 				{Name: guest.EnvMemory, ValueFrom: limit("limits.memory", "1")},
+				{Name: guest.EnvDisk, Value: strconv.FormatInt(spec.Disk.Value(), 10)},
 			},
 			VolumeMounts: []corev1.VolumeMount{
 				{Name: "disk", MountPath: guest.DiskDir},
@@ -140,7 +147,7 @@ func (d *Driver) podSpec(spec machine.Spec, files *corev1.SecretVolumeSource) co
 			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		}},
 		Volumes: []corev1.Volume{
-			{Name: "disk", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &spec.Disk}}},
+			{Name: "disk", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: room}}},
 			{Name: "files", VolumeSource: corev1.VolumeSource{Secret: files}},
 			{Name: "run", VolumeSource: inMemory},
 			{Name: "tmp", VolumeSource: inMemory},

@@ -100,7 +100,7 @@ func TestDescriptionOfAMachine(t *testing.T) {
 	if *pod.Spec.AutomountServiceAccountToken || pod.Spec.DNSPolicy != corev1.DNSDefault || pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
 		t.Errorf("pod %+v", pod.Spec)
 	}
-	if disk := pod.Spec.Volumes[0].EmptyDir; disk == nil || disk.SizeLimit.String() != "20Gi" || container.VolumeMounts[0].MountPath != guest.DiskDir {
+	if disk := pod.Spec.Volumes[0].EmptyDir; disk == nil || disk.SizeLimit.Value() != 20<<30+besidesDisk || container.VolumeMounts[0].MountPath != guest.DiskDir {
 		t.Errorf("disk %+v", disk)
 	}
 	paths := map[string]string{}

@@ -162,6 +162,10 @@ func (f *fleet) hasSize(t *testing.T) {
 	if capacity.Cpu().Cmp(spec.CPU) != 0 || capacity.Memory().Cmp(spec.Memory) != 0 {
 		t.Errorf("the node has %s CPUs and %s, not %s and %s", capacity.Cpu(), capacity.Memory(), spec.CPU.String(), spec.Memory.String())
 	}
+	// A file system takes a little of the disk for itself.
+	if storage, most := capacity.StorageEphemeral().Value(), spec.Disk.Value(); storage > most || storage < most*95/100 {
+		t.Errorf("the node has %d bytes of storage, its disk %d", storage, most)
+	}
 	if node.Labels["size"] != "small" {
 		t.Errorf("the node has labels %v", node.Labels)
 	}

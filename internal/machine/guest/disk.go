@@ -152,7 +152,7 @@ func attachLoop(image string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		settings := unix.LoopConfig{Fd: uint32(file.Fd()), Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_AUTOCLEAR}} //nolint:gosec // a descriptor
+		settings := unix.LoopConfig{Fd: uint32(file.Fd()), Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_AUTOCLEAR}}
 		err = unix.IoctlLoopConfigure(int(device.Fd()), &settings)
 		if err == nil {
 			return device, nil
@@ -169,7 +169,7 @@ func attachLoop(image string) (*os.File, error) {
 func openLoop(number int) (*os.File, error) {
 	const loopMajor = 7
 	name := fmt.Sprintf("/dev/loop%d", number)
-	device := unix.Mkdev(loopMajor, uint32(number)) //nolint:gosec // the kernel's own number
+	device := unix.Mkdev(loopMajor, uint32(number))
 	if err := unix.Mknod(name, unix.S_IFBLK|0o600, int(device)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("%w: %w", errNoLoop, err)
 	}

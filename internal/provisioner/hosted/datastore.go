@@ -74,7 +74,11 @@ func (b *build) removeDatastore(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("choose datastore: %w", err)
 	}
-	if err := store.Remove(ctx, datastore.Tenant{Name: b.namespace}); err != nil {
+	err = store.Remove(ctx, datastore.Tenant{Name: b.namespace})
+	if errors.Is(err, datastore.ErrNotReady) && !b.forced() {
+		return task.Wait(500*time.Millisecond, "%v", err)
+	}
+	if err != nil {
 		// A datastore that is lost takes what was in it along.
 		if b.forced() && b.scope.Attempt > forcedAttempts {
 			b.scope.Log.Warn("the deletion goes on without the datastore", "error", err)

@@ -84,47 +84,56 @@ func (b *build) owns(item *unstructured.Unstructured) bool {
 	return true
 }
 
-// enter tells whether the cluster's namespace is there to be cleared. One that goes already takes everything along, the
-// daemon's permissions in it included.
-func (b *build) enter(ctx context.Context) (bool, error) {
+// enter tells whether the cluster's namespace is there, and whether it is being removed already: that takes everything
+// along, the daemon's permissions in it included.
+func (b *build) enter(ctx context.Context) (there, going bool, err error) {
 	namespace, err := b.Client.CoreV1().Namespaces().Get(ctx, b.namespace, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return false, false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read namespace %s: %w", b.namespace, err)
+		return false, false, fmt.Errorf("read namespace %s: %w", b.namespace, err)
 	}
 	if namespace.DeletionTimestamp != nil {
-		return false, nil
+		return true, true, nil
 	}
-	return true, b.apply(ctx, b.permissions()[0]) // a creation may have been cut short before it was given
+	// A creation may have been cut short before it was given.
+	return true, false, b.apply(ctx, b.permissions()[0])
 }
 
 // removeControlPlane ends the control plane. Nobody is served any more, so it need not end gracefully.
 func (b *build) removeControlPlane(ctx context.Context) error {
-	there, err := b.enter(ctx)
+	there, going, err := b.enter(ctx)
 	if err != nil || !there {
 		return err
 	}
-	err = permitted(ctx, func(ctx context.Context) error {
-		background := metav1.DeletePropagationBackground
-		return gone(b.Client.AppsV1().Deployments(b.namespace).Delete(ctx, controlPlaneName, metav1.DeleteOptions{PropagationPolicy: &background}))
-	})
+	if !going && b.cluster.Spec.ControlPlane.Datastore.Mode != v1alpha1.DatastoreDedicated {
+		// Kubernetes waits for five seconds before it clears a namespace. They begin now; a dedicated datastore still
+		// needs the namespace to remove its data.
+		if err := gone(b.Client.CoreV1().Namespaces().Delete(ctx, b.namespace, metav1.DeleteOptions{})); err != nil {
+			return fmt.Errorf("remove namespace %s: %w", b.namespace, err)
+		}
+		going = true
+	}
+	background := metav1.DeletePropagationBackground
+	err = b.cleared(permitted(ctx, func(ctx context.Context) error {
+		return b.Client.AppsV1().Deployments(b.namespace).Delete(ctx, controlPlaneName, metav1.DeleteOptions{PropagationPolicy: &background})
+	}), going)
 	if err != nil {
 		return fmt.Errorf("remove the control plane: %w", err)
-	}
-	if err := b.Client.PolicyV1().PodDisruptionBudgets(b.namespace).Delete(ctx, controlPlaneName, metav1.DeleteOptions{}); gone(err) != nil {
-		return fmt.Errorf("remove the control plane's budget: %w", err)
 	}
 	return b.await(ctx, time.Second, []watcher{b.watchPods}, func(ctx context.Context) (bool, string, error) {
 		pods, err := b.controlPlanePods(ctx)
 		if err != nil {
-			return false, "", err
+			return going, "", b.cleared(err, going)
 		}
 		var left []string
 		for i := range pods {
 			left = append(left, pods[i].Name)
-			if err := b.endPod(ctx, &pods[i]); err != nil {
+			if pods[i].DeletionTimestamp == nil && !going {
+				continue // or it would be replaced: its owner is about to go
+			}
+			if err := b.cleared(b.endPod(ctx, &pods[i]), going); err != nil {
 				return false, "", err
 			}
 		}
@@ -133,6 +142,14 @@ func (b *build) removeControlPlane(ctx context.Context) error {
 		}
 		return false, "waiting for " + strings.Join(left, ", ") + " to end", nil
 	})
+}
+
+// cleared takes for done what cannot be done because it is gone, or because the permission to went with the namespace.
+func (b *build) cleared(err error, going bool) error {
+	if going && apierrors.IsForbidden(err) {
+		return nil
+	}
+	return gone(err)
 }
 
 // endPod ends a pod soon, or at once where its node is lost and nobody is there to end it.
@@ -161,7 +178,7 @@ func (b *build) removeIdentity(ctx context.Context) error {
 	}
 	name := v1alpha1.AdminKubeconfigSecret(b.cluster.Name)
 	err := b.Client.CoreV1().Secrets(b.cluster.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
-	if ignoreForbidden(gone(err)) != nil { // forbidden: it was never made, nor the permission to
+	if b.cleared(err, true) != nil { // forbidden: it was never made, nor the permission to
 		return fmt.Errorf("remove secret %s: %w", name, err)
 	}
 	access := b.Client.RbacV1()
@@ -193,7 +210,7 @@ func (b *build) removeNamespace(ctx context.Context) error {
 			}
 		}
 		if b.forced() {
-			if err := b.endLostPods(ctx); err != nil {
+			if err := b.cleared(b.endLostPods(ctx), true); err != nil {
 				return false, "", err
 			}
 		}
@@ -205,7 +222,7 @@ func (b *build) removeNamespace(ctx context.Context) error {
 func (b *build) endLostPods(ctx context.Context) error {
 	pods, err := b.Client.CoreV1().Pods(b.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return ignoreForbidden(err)
+		return err
 	}
 	for i := range pods.Items {
 		if err := b.endPod(ctx, &pods.Items[i]); err != nil {
@@ -232,14 +249,6 @@ func remaining(namespace *corev1.Namespace) string {
 // gone takes what is not there for removed.
 func gone(err error) error {
 	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
-// ignoreForbidden: the daemon's permissions are part of what is removed; where they are gone, so is what they were for.
-func ignoreForbidden(err error) error {
-	if apierrors.IsForbidden(err) {
 		return nil
 	}
 	return err

@@ -19,6 +19,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/machine"
 	"plasmacloud.io/plasmacloud/internal/machine/pod"
 	"plasmacloud.io/plasmacloud/internal/provisioner/hosted"
+	"plasmacloud.io/plasmacloud/internal/release"
 	"plasmacloud.io/plasmacloud/internal/tenant"
 )
 
@@ -147,8 +148,12 @@ func (h *hostedClusters) datastoreConfig() (datastore.Config, error) {
 	if err != nil {
 		return datastore.Config{}, err
 	}
+	tools, err := offered.Image(offered.KubernetesVersions[0], release.ImageToolbox)
+	if err != nil {
+		return datastore.Config{}, err
+	}
 	return datastore.Config{
-		API: h.api, Dynamic: h.dynamic, Namespace: h.config.Namespace, Platform: h.config.Namespace, Image: image,
+		API: h.api, Dynamic: h.dynamic, Namespace: h.config.Namespace, Platform: h.config.Namespace, Image: image, ToolImage: tools,
 		Storage: datastore.Storage{Class: h.config.StorageClass, Directory: h.config.StorageDirectory},
 		Clock:   clock.RealClock{}, Logger: h.log,
 	}, nil

@@ -26,7 +26,7 @@ var hostedImages = []struct {
 	machines bool
 }{
 	{name: "kube-apiserver"}, {name: "kube-controller-manager"}, {name: "kube-scheduler"},
-	{name: "etcd"}, {name: release.ImageKonnectivityServer}, {name: release.ImageNode},
+	{name: "etcd"}, {name: release.ImageKonnectivityServer}, {name: release.ImageNode}, {name: release.ImageToolbox},
 	{name: release.ImageCoreDNS, machines: true}, {name: release.ImageKonnectivityAgent, machines: true},
 }
 

@@ -29,8 +29,8 @@ func TestHosted(t *testing.T) {
 		dev = host.Tenant(t, project, "dev-cluster")
 		for _, node := range dev.AwaitNodes(t, 2) {
 			size := dev.Kubectl(t, "get", "node", node, "-o", "jsonpath={.status.capacity.cpu} {.status.capacity.memory}")
-			if size != "1 4194304Ki" {
-				t.Errorf("node %s has %s, want the u1.medium's 1 4194304Ki", node, size)
+			if size != "1 4Gi" {
+				t.Errorf("node %s has %s, want the 1 4Gi of a u1.medium", node, size)
 			}
 		}
 	})

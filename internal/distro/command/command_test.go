@@ -90,3 +90,33 @@ func TestAnExportAppearsAsAWhole(t *testing.T) {
 		t.Errorf("left behind: %v %v", left, hidden)
 	}
 }
+
+func TestAProgramIsPackagedWhenItHasChanged(t *testing.T) {
+	dir := t.TempDir()
+	binary, archive := filepath.Join(dir, "program"), filepath.Join(dir, "program.tar")
+	pack := func(content, ref string) os.FileInfo {
+		t.Helper()
+		if err := os.WriteFile(binary, []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := run(t, "package", "--ref", ref, "--file", archive, binary); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	first := pack("one", "example.com/program:v1")
+	if again := pack("one", "example.com/program:v1"); !os.SameFile(first, again) {
+		t.Error("it was written again")
+	}
+	second := pack("two", "example.com/program:v1")
+	if os.SameFile(first, second) {
+		t.Error("the new program was not packaged")
+	}
+	if third := pack("two", "example.com/program:v2"); os.SameFile(second, third) {
+		t.Error("it has no new name")
+	}
+}

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"archive/tar"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +33,7 @@ func newPackage() *cobra.Command {
 	}
 	command.Flags().StringVar(&ref, "ref", "", "name and tag of the image")
 	command.Flags().StringVar(&file, "file", "", "archive to write")
-	command.Flags().StringVar(&version, "version", "devel", "version to note in the image")
+	command.Flags().StringVar(&version, "version", "", "version to note in the image (default the program's content)")
 	for _, name := range []string{"ref", "file"} {
 		if err := command.MarkFlagRequired(name); err != nil {
 			panic(err) // the flag is defined above
@@ -40,6 +43,16 @@ func newPackage() *cobra.Command {
 }
 
 func packageProgram(binary, ref, version, file string) (err error) {
+	if version == "" {
+		_, sum, err := release.HashFile(binary)
+		if err != nil {
+			return fmt.Errorf("package %s: %w", binary, err)
+		}
+		version = "sha256-" + sum
+		if packaged(file, ref, version) {
+			return nil
+		}
+	}
 	store, err := os.MkdirTemp("", "package-")
 	if err != nil {
 		return fmt.Errorf("package %s: %w", binary, err)
@@ -70,4 +83,29 @@ func packageProgram(binary, ref, version, file string) (err error) {
 		return err
 	}
 	return writeWhole(file, func(w io.Writer) error { return catalogue.Export(w, ref) })
+}
+
+// packaged tells whether an archive holds the image of that name and version already. What says so comes first in it:
+// index, manifest, configuration.
+func packaged(file, ref, version string) bool {
+	archive, err := os.Open(file)
+	if err != nil {
+		return false
+	}
+	defer archive.Close() //nolint:errcheck // only read
+	named, entries := false, tar.NewReader(archive)
+	for {
+		header, err := entries.Next()
+		if err != nil || header.Size > 1<<20 { // only layers are large
+			return false
+		}
+		content, err := io.ReadAll(entries)
+		if err != nil {
+			return false
+		}
+		named = named || header.Name == "index.json" && bytes.Contains(content, []byte(strconv.Quote(ref)))
+		if named && bytes.Contains(content, []byte(strconv.Quote(version))) {
+			return true
+		}
+	}
 }

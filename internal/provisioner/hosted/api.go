@@ -35,7 +35,7 @@ func (b *build) awaitAPI(ctx context.Context) error {
 		return err
 	}
 	started := b.Clock.Now()
-	rolled := false
+	rolled := b.cluster.Status.ObservedGeneration == 0 // of a new control plane, that it answers is enough
 	check := func(ctx context.Context) (bool, string, error) {
 		if !rolled {
 			done, waitsFor, err := b.rolledOut(ctx)
@@ -48,7 +48,11 @@ func (b *build) awaitAPI(ctx context.Context) error {
 			rolled = true
 		}
 		if err := ready(ctx, client, e.internal()); err != nil {
-			return false, "the API answers in a moment", b.trouble(ctx, b.Clock.Since(started) > tolerance)
+			what := b.progress(ctx)
+			if what == "" {
+				what = "the API answers in a moment"
+			}
+			return false, what, b.trouble(ctx, b.Clock.Since(started) > tolerance)
 		}
 		return true, "", nil
 	}

@@ -164,7 +164,9 @@ func TestSizes(t *testing.T) {
 	})
 	w.run(v1alpha1.OperationCreate, created...)
 	for name, want := range map[string][2]string{
-		containerAPIServer: {"2", "2Gi"}, containerControllerManager: {"500m", "256Mi"}, containerScheduler: {"300m", "200Mi"}, containerKonnectivity: {"500m", "256Mi"},
+		// A preset's CPU, twice: see cpuBurst.
+		containerAPIServer: {"4", "2Gi"}, containerControllerManager: {"1", "256Mi"}, containerKonnectivity: {"1", "256Mi"},
+		containerScheduler: {"300m", "200Mi"},
 	} {
 		limits := w.container(name).Resources.Limits
 		if limits.Cpu().String() != want[0] || limits.Memory().String() != want[1] {

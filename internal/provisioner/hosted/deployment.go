@@ -41,9 +41,12 @@ const (
 	// lease is how long the controllers of a replica that was lost keep their place.
 	lease = 7500 * time.Millisecond
 
-	// Of what a component may use at most, this part is set aside for it: most control planes idle.
+	// Of what a component may use, this part is set aside for it: most control planes idle.
 	cpuShare    = 10
 	memoryShare = 4
+	// cpuBurst is how many times the CPU of its preset a component may use while there is CPU to spare: it needs that
+	// when it starts, and hardly ever else. What the cluster names itself is kept to.
+	cpuBurst = 2
 )
 
 // plane is a control plane, described.
@@ -53,14 +56,20 @@ type plane struct {
 	endpoint endpoint
 	files    map[string][]byte
 	images   map[string]string
-	sizes    map[string]v1alpha1.Resources
+	sizes    map[string]size
+}
+
+// size is what a container can count on, and how much CPU it may use at most.
+type size struct {
+	v1alpha1.Resources
+	cpuLimit resource.Quantity
 }
 
 // choose looks up images and sizes.
 func (p *plane) choose(offered *catalogue.Catalogue) error {
 	spec := p.cluster.Spec.ControlPlane
-	p.images, p.sizes = map[string]string{}, map[string]v1alpha1.Resources{}
-	for name, size := range map[string]v1alpha1.Component{
+	p.images, p.sizes = map[string]string{}, map[string]size{}
+	for name, wanted := range map[string]v1alpha1.Component{
 		containerAPIServer:         v1alpha1.Component(spec.APIServer),
 		containerControllerManager: spec.ControllerManager,
 		containerScheduler:         spec.Scheduler,
@@ -70,11 +79,15 @@ func (p *plane) choose(offered *catalogue.Catalogue) error {
 		if err != nil {
 			return err
 		}
-		resources, err := offered.ComponentSize(size.Resources, size.ResourcesPreset)
+		resources, err := offered.ComponentSize(wanted.Resources, wanted.ResourcesPreset)
 		if err != nil {
 			return fmt.Errorf("spec.controlPlane: size of %s: %w", name, err)
 		}
-		p.images[name], p.sizes[name] = image, resources
+		limit := resources.CPU.DeepCopy()
+		if wanted.Resources.CPU == nil {
+			limit.Mul(cpuBurst)
+		}
+		p.images[name], p.sizes[name] = image, size{Resources: resources, cpuLimit: limit}
 	}
 	return nil
 }
@@ -244,7 +257,7 @@ func (p *plane) container(name string, args []string, liveness *corev1.Probe) co
 
 // environment makes the programs collect garbage sooner than Go does by itself, the smaller they are: many of them share
 // a machine, and most have little to do. The limit makes them work harder at it before they hit the wall.
-func environment(size v1alpha1.Resources) []corev1.EnvVar {
+func environment(size size) []corev1.EnvVar {
 	const gibibyte = 1 << 30
 	percent := 100
 	switch memory := size.Memory.Value(); {
@@ -259,9 +272,9 @@ func environment(size v1alpha1.Resources) []corev1.EnvVar {
 	}
 }
 
-func requirements(size v1alpha1.Resources) corev1.ResourceRequirements {
+func requirements(size size) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{
-		Limits: corev1.ResourceList{corev1.ResourceCPU: *size.CPU, corev1.ResourceMemory: *size.Memory},
+		Limits: corev1.ResourceList{corev1.ResourceCPU: size.cpuLimit, corev1.ResourceMemory: *size.Memory},
 		Requests: corev1.ResourceList{
 			corev1.ResourceCPU:    *resource.NewMilliQuantity(max(size.CPU.MilliValue()/cpuShare, 1), resource.DecimalSI),
 			corev1.ResourceMemory: *resource.NewQuantity(size.Memory.Value()/memoryShare, resource.BinarySI),

@@ -85,7 +85,7 @@ func (b *build) driftOfEndpoint(ctx context.Context) (string, error) {
 		return "", err
 	}
 	wanted := service.DeepCopy()
-	b.describeService(wanted, site)
+	b.describeService(wanted, site, false)
 	if !equality.Semantic.DeepEqual(wanted.Spec, service.Spec) {
 		return "service " + controlPlaneName + " was changed", nil
 	}

@@ -77,7 +77,11 @@ func (b *build) ensureEndpoint(ctx context.Context) error {
 	if b.limited() && len(site.NodeAddresses) > 1 {
 		return task.Permanent(errors.New("spec.access: who reaches the API can be limited only where the management cluster has one node: on others, clients are not seen as who they are; leave cidrs and public as they are by default"))
 	}
-	service, err := b.ensureService(ctx, site)
+	starts, err := b.starts(ctx)
+	if err != nil {
+		return err
+	}
+	service, err := b.ensureService(ctx, site, starts)
 	if err != nil {
 		return err
 	}
@@ -101,19 +105,19 @@ func (b *build) ensureEndpoint(ctx context.Context) error {
 
 // ensureService makes the Service and sees to it that its port within the management cluster, the one that the API
 // server listens on, and the one on the nodes are the same: the API server tells its clients one port only.
-func (b *build) ensureService(ctx context.Context, site Site) (*corev1.Service, error) {
+func (b *build) ensureService(ctx context.Context, site Site, starts bool) (*corev1.Service, error) {
 	services := b.Client.CoreV1().Services(b.namespace)
 	service, err := services.Get(ctx, controlPlaneName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		fresh := &corev1.Service{ObjectMeta: b.meta(controlPlaneName)}
-		b.describeService(fresh, site)
+		b.describeService(fresh, site, starts)
 		service, err = services.Create(ctx, fresh, metav1.CreateOptions{FieldManager: manager})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make the endpoint's service: %w", err)
 	}
 	wanted := service.DeepCopy()
-	b.describeService(wanted, site)
+	b.describeService(wanted, site, starts)
 	if equality.Semantic.DeepEqual(wanted.Spec, service.Spec) && equality.Semantic.DeepEqual(wanted.Annotations, service.Annotations) {
 		return service, nil
 	}
@@ -124,8 +128,23 @@ func (b *build) ensureService(ctx context.Context, site Site) (*corev1.Service, 
 	return service, nil
 }
 
-// describeService says what the Service should be, given the ports that it was given.
-func (b *build) describeService(service *corev1.Service, site Site) {
+// starts tells whether no replica of the control plane is ready yet.
+func (b *build) starts(ctx context.Context) (bool, error) {
+	deployment, err := b.Client.AppsV1().Deployments(b.namespace).Get(ctx, controlPlaneName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the control plane: %w", err)
+	}
+	return deployment.Status.ReadyReplicas == 0, nil
+}
+
+// describeService says what the Service should be, given the ports that it was given. It leads to a replica that is not
+// ready while the control plane starts and has no other: so nobody has to wait until the word of its being ready has
+// gone around.
+func (b *build) describeService(service *corev1.Service, site Site, starts bool) {
+	service.Spec.PublishNotReadyAddresses = starts
 	kept, err := netip.ParseAddr(service.Annotations[annotationAddress])
 	if err != nil || kept != site.Address && !slices.Contains(site.NodeAddresses, kept) {
 		metav1.SetMetaDataAnnotation(&service.ObjectMeta, annotationAddress, site.Address.String())

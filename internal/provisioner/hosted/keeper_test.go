@@ -26,11 +26,16 @@ func (w *world) drift() string {
 	return what
 }
 
-// allReplicas ends an operation as its last step does.
-func (w *world) allReplicas() {
+// settle ends an operation as its last step does.
+func (w *world) settle() {
 	w.t.Helper()
-	if _, err := w.build("nodes").scaleOut(w.t.Context()); err != nil {
+	b := w.build("nodes")
+	if _, err := b.scaleOut(w.t.Context()); err != nil {
 		w.t.Fatal(err)
+	}
+	w.setDeploymentReady()
+	if done, waitsFor, err := b.allReplicas(w.t.Context()); err != nil || !done {
+		w.t.Fatal(waitsFor, err)
 	}
 }
 
@@ -38,7 +43,7 @@ func TestDriftIsSeenAndMended(t *testing.T) {
 	w := newWorld(t)
 	w.run(v1alpha1.OperationCreate, created...)
 	w.cluster.Status.Version = version
-	w.allReplicas()
+	w.settle()
 	if what := w.drift(); what != "" {
 		t.Fatalf("a new control plane differs: %s", what)
 	}
@@ -78,7 +83,7 @@ func TestDriftIsSeenAndMended(t *testing.T) {
 				t.Error("nobody notices")
 			}
 			w.run(v1alpha1.OperationRepair, created...)
-			w.allReplicas()
+			w.settle()
 			if what := w.drift(); what != "" {
 				t.Errorf("after a repair: %s", what)
 			}
@@ -106,7 +111,7 @@ func TestLostAuthoritiesAreNotReplaced(t *testing.T) {
 func TestCertificatesAreRenewedInTime(t *testing.T) {
 	w := newWorld(t)
 	w.run(v1alpha1.OperationCreate, created...)
-	w.allReplicas()
+	w.settle()
 	later := clocktesting.NewFakeClock(time.Now().Add(pki.LeafLifetime * 3 / 4))
 	w.provisioner.Clock = later
 	if what := w.drift(); !strings.Contains(what, "due for renewal") {
@@ -114,7 +119,7 @@ func TestCertificatesAreRenewedInTime(t *testing.T) {
 	}
 	before := w.deployment().Spec.Template.Annotations[annotationFingerprint]
 	w.run(v1alpha1.OperationRepair, created...)
-	w.allReplicas()
+	w.settle()
 	if what := w.drift(); what != "" {
 		t.Errorf("after a repair: %s", what)
 	}
@@ -126,7 +131,7 @@ func TestCertificatesAreRenewedInTime(t *testing.T) {
 func TestKeeperAsksForARepair(t *testing.T) {
 	w := newWorld(t)
 	w.run(v1alpha1.OperationCreate, created...)
-	w.allReplicas()
+	w.settle()
 	// As the controller of clusters leaves it.
 	status := []byte(`{"status":{"phase":"RUNNING","version":"` + version + `","observedGeneration":1}}`)
 	if _, err := w.clusters(w.cluster.Namespace).Patch(t.Context(), "dev", types.MergePatchType, status, metav1.PatchOptions{}, "status"); err != nil {

@@ -81,8 +81,15 @@ func (b *build) allReplicas(ctx context.Context) (bool, string, error) {
 	if err != nil {
 		return false, "", err
 	}
-	done, waitsFor := complete(deployment)
-	return done, waitsFor, nil
+	if done, waitsFor := complete(deployment); !done {
+		return false, waitsFor, nil
+	}
+	site, err := b.Site(ctx)
+	if err != nil {
+		return false, "", err
+	}
+	_, err = b.ensureService(ctx, site, false) // from now on, only to who is ready
+	return err == nil, "", err
 }
 
 // settled tells whether the groups are what they should be, or what is missing, or what stands in the way. It counts the

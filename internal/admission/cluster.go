@@ -38,6 +38,7 @@ func cluster(ctx context.Context, q *question, object, old *v1alpha1.Cluster) er
 		if wrong, err = q.surroundings(ctx, object); err != nil {
 			return err
 		}
+		wrong = append(wrong, q.clear(object)...)
 	}
 	wrong = append(wrong, q.offered(object, old)...)
 	wrong = append(wrong, q.groups(object, old)...)
@@ -77,6 +78,25 @@ func (q *question) surroundings(ctx context.Context, object *v1alpha1.Cluster) (
 				account.Spec.Provider, network.Name, orList(providers(object.Spec.Type)))))
 	}
 	return wrong, nil
+}
+
+// clear checks that a hosted cluster's own addresses are none of those that its nodes live among.
+func (q *question) clear(object *v1alpha1.Cluster) field.ErrorList {
+	if object.Spec.Type != v1alpha1.ClusterHosted {
+		return nil
+	}
+	var wrong field.ErrorList
+	at := field.NewPath("spec", "clusterNetwork")
+	for _, own := range []struct{ field, cidr, free string }{
+		{"podCIDR", object.Spec.ClusterNetwork.PodCIDR, q.catalogue.PodRange()},
+		{"serviceCIDR", object.Spec.ClusterNetwork.ServiceCIDR, q.catalogue.ServiceRange()},
+	} {
+		if reserved := q.catalogue.Overlap(own.cidr); reserved != "" {
+			wrong = append(wrong, field.Invalid(at.Child(own.field), own.cidr,
+				fmt.Sprintf("it overlaps with %s, which the platform itself uses; choose another range, such as %s", reserved, own.free)))
+		}
+	}
+	return wrong
 }
 
 // apart checks that the cluster's own addresses are none of its network's.

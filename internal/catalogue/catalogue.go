@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -105,6 +106,9 @@ type Catalogue struct {
 	// ControlPlaneReplicas that a hosted cluster has unless it says otherwise; the API's own default where it is 0. One
 	// is enough where the management cluster has one node only.
 	ControlPlaneReplicas int32 `json:"controlPlaneReplicas,omitempty"`
+	// Reserved are the ranges of addresses of the management cluster and its nodes. A hosted cluster, whose nodes live
+	// among them, cannot have any of these for its pods and services.
+	Reserved []string `json:"reserved,omitempty"`
 	// Images of the platform by Kubernetes version and by what they are, such as kube-apiserver.
 	Images map[string]map[string]string `json:"images,omitempty"`
 }
@@ -151,6 +155,11 @@ func (c *Catalogue) Validate() error {
 			complain("kubernetesVersions: %q is no version in full", version)
 		} else if i > 0 && semver.Compare(c.KubernetesVersions[i-1], version) <= 0 {
 			complain("kubernetesVersions: %s comes after %s; the newest is first", version, c.KubernetesVersions[i-1])
+		}
+	}
+	for _, reserved := range c.Reserved {
+		if _, err := netip.ParsePrefix(reserved); err != nil {
+			complain("reserved: %w", err)
 		}
 	}
 	seen := map[string]bool{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -100,6 +101,9 @@ func (in *installation) applyCatalogue(ctx context.Context) error {
 	if err := in.client.List(ctx, nodes); err != nil {
 		return fmt.Errorf("count the management cluster's nodes: %w", err)
 	}
+	if offered.Reserved, err = in.reserved(ctx, nodes.Items); err != nil {
+		return err
+	}
 	if len(nodes.Items) == 1 {
 		offered.ControlPlaneReplicas = 1 // a second one on the same node would fall with the first
 	}
@@ -112,6 +116,28 @@ func (in *installation) applyCatalogue(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Name: catalogue.ConfigMapName, Namespace: Namespace},
 		Data:       map[string]string{catalogue.ConfigMapKey: string(content)},
 	})
+}
+
+// reserved are the addresses of the management cluster's pods, services and nodes.
+func (in *installation) reserved(ctx context.Context, nodes []corev1.Node) ([]string, error) {
+	services, err := in.kube.NetworkingV1().ServiceCIDRs().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list the management cluster's ranges of services: %w", err)
+	}
+	var ranges []string
+	for _, each := range services.Items {
+		ranges = append(ranges, each.Spec.CIDRs...)
+	}
+	for _, node := range nodes {
+		ranges = append(ranges, node.Spec.PodCIDRs...)
+		for _, address := range node.Status.Addresses {
+			if parsed, err := netip.ParseAddr(address.Address); err == nil {
+				ranges = append(ranges, netip.PrefixFrom(parsed, parsed.BitLen()).String())
+			}
+		}
+	}
+	slices.Sort(ranges)
+	return slices.Compact(ranges), nil
 }
 
 // clusterTypes are those whose engine this version has.

@@ -52,7 +52,7 @@ func create(s *session.Session, kind *resource.Kind[*v1alpha1.Cluster]) *cobra.C
 				if err := offers(offered, &object.Spec); err != nil {
 					return err
 				}
-				sizeControlPlane(offered, &object.Spec)
+				fitInstallation(offered, &object.Spec)
 			}
 			return kind.Create(cmd.Context(), s, object, &creation)
 		},
@@ -74,8 +74,8 @@ func (d *description) addTo(cmd *cobra.Command, s *session.Session) {
 	set.StringVar(&d.instanceType, "instance-type", "", "`size` of nodes whose group names none, such as u1.medium")
 	set.Int32Var(&d.controlPlane, "control-plane-replicas", 0, "`number` of replicas of the control plane; 2 where it is not given, or 1 where a hosted one could not spread")
 	set.StringVar(&d.host, "host", "", "DNS `name` of the cluster's API")
-	set.StringVar(&d.podCIDR, "pod-cidr", "", "`range` of pods' addresses; 192.168.0.0/16 where it is not given")
-	set.StringVar(&d.serviceCIDR, "service-cidr", "", "`range` of services' addresses; 10.96.0.0/12 where it is not given")
+	set.StringVar(&d.podCIDR, "pod-cidr", "", "`range` of pods' addresses; 192.168.0.0/16 where it is not given and that is free")
+	set.StringVar(&d.serviceCIDR, "service-cidr", "", "`range` of services' addresses; 10.96.0.0/12 where it is not given and that is free")
 	set.StringArrayVar(&d.groups, "node-group", nil, GroupUsage+"; repeatable")
 	set.StringArrayVar(&d.addons, "addon", nil, "`name` of an add-on: "+command.Words(addonNames())+"; repeatable")
 	vpc.Kind().CompleteFlag(s, cmd, "vpc")
@@ -164,11 +164,20 @@ func (d *description) nodes(cmd *cobra.Command, spec *v1alpha1.ClusterSpec, from
 	return nil
 }
 
-// sizeControlPlane leaves the number of a hosted control plane's replicas to the installation where nobody says it.
-func sizeControlPlane(offered *catalogue.Catalogue, spec *v1alpha1.ClusterSpec) {
-	hosted := spec.Type == "" || spec.Type == v1alpha1.ClusterHosted
-	if offered != nil && hosted && spec.ControlPlane.Replicas == 0 {
+// fitInstallation fills in, where nobody says it, what is good for a hosted cluster on this installation: how many
+// replicas its control plane has, and which addresses are free.
+func fitInstallation(offered *catalogue.Catalogue, spec *v1alpha1.ClusterSpec) {
+	if offered == nil || spec.Type != "" && spec.Type != v1alpha1.ClusterHosted {
+		return
+	}
+	if spec.ControlPlane.Replicas == 0 {
 		spec.ControlPlane.Replicas = offered.ControlPlaneReplicas
+	}
+	if spec.ClusterNetwork.PodCIDR == "" {
+		spec.ClusterNetwork.PodCIDR = offered.PodRange()
+	}
+	if spec.ClusterNetwork.ServiceCIDR == "" {
+		spec.ClusterNetwork.ServiceCIDR = offered.ServiceRange()
 	}
 }
 

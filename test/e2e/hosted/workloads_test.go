@@ -108,8 +108,11 @@ func (w *workloads) services(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if found := regexp.MustCompile(`Address: 192\.168\.\d+\.\d+`).FindAllString(answer, -1); len(found) != 2 {
-			return fmt.Errorf("it leads to %v", found)
+		pods := strings.Fields(c.Kubectl(t, "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].status.podIP}"))
+		for _, pod := range pods {
+			if len(pods) != 2 || !strings.Contains(answer, "Address: "+pod+"\n") {
+				return fmt.Errorf("the pods are %v, and it leads to\n%s", pods, answer)
+			}
 		}
 		return nil
 	})

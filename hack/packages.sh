@@ -13,6 +13,7 @@ packages=(
 	mount util-linux procps kmod             # the kubelet mounts volumes; nsenter in tests
 	redis-server                             # for the task queue; never started as a service
 	postgresql                               # for the scenario of external datastores; never started as a service
+	openssh-server sudo                      # for the tests of machines over SSH; never started as a service
 )
 
 fail() {
@@ -55,6 +56,9 @@ install() {
 		-o Dpkg::Options::=--force-confold -o Dpkg::Use-Pty=0 "$@" >/dev/null || fail "apt-get could not install: $*"
 	if [[ " $* " == *" redis-server "* ]]; then
 		update-rc.d redis-server disable # for systemd too
+	fi
+	if [[ " $* " == *" openssh-server "* ]]; then
+		update-rc.d ssh disable
 	fi
 }
 

@@ -1,0 +1,20 @@
+# The first process of a test's host: gives it a file system of its own, above the machine's, and stays to bury the dead.
+# Arguments: an empty directory.
+set -eu
+mount -t tmpfs -o mode=0755,size=256m layers "$1"
+for folder in etc root usr var opt srv; do
+	[ -d "/$folder" ] || continue
+	mkdir -p "$1/$folder/upper" "$1/$folder/work"
+	mount -t overlay -o "lowerdir=/$folder,upperdir=$1/$folder/upper,workdir=$1/$folder/work" overlay "/$folder"
+done
+mount -t tmpfs -o mode=0755 run /run
+mount -t tmpfs -o mode=0755,size=1m small /mnt
+mount -t proc proc /proc
+mkdir -p /run/sshd
+rm -rf /var/lib/plasmacloud /etc/plasmacloud /var/lib/k8shost /etc/k8shost /root/.ssh
+ip link set lo up
+echo ready
+while :; do
+	sleep 1 &
+	wait "$!" || :
+done

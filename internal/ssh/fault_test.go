@@ -57,7 +57,7 @@ func TestAnIdempotentCommandResumesAndNeverRunsTwiceAtOnce(t *testing.T) {
 			host := sshtest.Start(t)
 			proxy := sshtest.NewProxy(t, host)
 			command := counting
-			command.Args = []string{"sh", "-c", `mkdir /run/alone || exit 9; trap 'rmdir /run/alone' EXIT; trap 'exit 8' TERM; ` + counting.Args[2]}
+			command.Args = []string{"sh", "-c", `exec 8>/run/alone; flock -n 8 || exit 9; ` + counting.Args[2]}
 			starts := 0
 			command.Output = func(line remote.Line) {
 				if line.Text != "begun" {

@@ -52,6 +52,7 @@ printf %s "$plasma_text" | base64 -d | {
 	plasma_pid=$!
 	{
 		while IFS= read -r plasma_line <&3; do :; done
+		trap '' TERM # the command may end before all that it started has
 		plasma_stop
 	} >/dev/null 2>&1 4<&- &
 	plasma_leash=$!

@@ -13,8 +13,10 @@ import (
 
 const (
 	// probeInterval is how often the API is asked whether it is there: there is nothing to watch for that.
-	probeInterval = 200 * time.Millisecond
+	probeInterval = 100 * time.Millisecond
 	probeTimeout  = 2 * time.Second
+	// lookInterval is how often, at most, pods are looked at for what they do meanwhile.
+	lookInterval = 500 * time.Millisecond
 	// tolerance is for how long pods may show trouble before the step fails for it. Most of it goes away by itself: a
 	// controller that is there before its API server is, is started again.
 	tolerance = 10 * time.Second
@@ -36,25 +38,23 @@ func (b *build) awaitAPI(ctx context.Context) error {
 	}
 	started := b.Clock.Now()
 	rolled := b.cluster.Status.ObservedGeneration == 0 // of a new control plane, that it answers is enough
+	var looked time.Time
+	doing := "the control plane's pod is being made"
 	check := func(ctx context.Context) (bool, string, error) {
+		if rolled && ready(ctx, client, e.internal()) == nil {
+			return true, "", nil
+		}
+		if b.Clock.Since(looked) < lookInterval {
+			return false, doing, nil
+		}
+		looked = b.Clock.Now()
 		if !rolled {
-			done, waitsFor, err := b.rolledOut(ctx)
-			if err != nil {
+			if rolled, err = b.rolledOut(ctx); err != nil {
 				return false, "", err
 			}
-			if !done {
-				return false, waitsFor, b.trouble(ctx, b.Clock.Since(started) > tolerance)
-			}
-			rolled = true
 		}
-		if err := ready(ctx, client, e.internal()); err != nil {
-			what := b.progress(ctx)
-			if what == "" {
-				what = "the API answers in a moment"
-			}
-			return false, what, b.trouble(ctx, b.Clock.Since(started) > tolerance)
-		}
-		return true, "", nil
+		doing, err = b.look(ctx, b.Clock.Since(started) > tolerance)
+		return false, doing, err
 	}
 	if err := b.await(ctx, probeInterval, []watcher{b.watchPods, b.watchControlPlane}, check); err != nil {
 		return err
@@ -74,19 +74,14 @@ func (b *build) awaitAPI(ctx context.Context) error {
 	return nil
 }
 
-// rolledOut tells whether the control plane runs what it describes. Of a new one, the first replica is enough.
-func (b *build) rolledOut(ctx context.Context) (bool, string, error) {
+// rolledOut tells whether all of the control plane runs what it describes.
+func (b *build) rolledOut(ctx context.Context) (bool, error) {
 	deployment, err := b.Client.AppsV1().Deployments(b.namespace).Get(ctx, controlPlaneName, metav1.GetOptions{})
 	if err != nil {
-		return false, "", fmt.Errorf("read the control plane: %w", err)
+		return false, fmt.Errorf("read the control plane: %w", err)
 	}
-	if done, waitsFor := complete(deployment); !done {
-		if what := b.progress(ctx); what != "" {
-			waitsFor = what
-		}
-		return false, waitsFor, nil
-	}
-	return true, "", nil
+	done, _ := complete(deployment)
+	return done, nil
 }
 
 // ready asks the API whether it is.

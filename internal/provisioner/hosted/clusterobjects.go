@@ -83,6 +83,7 @@ type contents struct {
 	Port, KonnectivityPort int
 	AgentImage             string
 	AdminGroup             string
+	RoleGroups             map[string]string // by ClusterRole
 	KonnectivityUser       string
 	Audience               string
 
@@ -135,7 +136,8 @@ func (b *build) describeContents(ctx context.Context, e endpoint) (*contents, er
 		},
 		Address: e.address.String(), Port: e.port, KonnectivityPort: e.konnectivity, AgentImage: agent,
 		AdminGroup: bootstrap.AdminGroup, KonnectivityUser: bootstrap.KonnectivityUser, Audience: bootstrap.KonnectivityAudience,
-		server: e.machines(), ca: material.CA, access: access,
+		RoleGroups: map[string]string{"cluster-admin": v1alpha1.GroupClusterAdmin, "edit": v1alpha1.GroupClusterEdit, "view": v1alpha1.GroupClusterView},
+		server:     e.machines(), ca: material.CA, access: access,
 	}, nil
 }
 

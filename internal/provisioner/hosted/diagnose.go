@@ -17,11 +17,29 @@ import (
 // logLines are how many of the last lines of a program that died are told.
 const logLines = 5
 
-// progress says in a few words what the control plane's pods do just now.
-func (b *build) progress(ctx context.Context) string {
+// look says in a few words what the control plane's pods do just now, and fails for what keeps them from running. What
+// may pass by itself counts only where it has lasted.
+func (b *build) look(ctx context.Context, lasted bool) (string, error) {
 	pods, err := b.controlPlanePods(ctx)
-	if err != nil || len(pods) == 0 {
-		return ""
+	if err != nil {
+		return "", err
+	}
+	var problems []error
+	for i := range pods {
+		if err := b.podTrouble(ctx, &pods[i], lasted); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	if len(problems) == 0 && lasted {
+		problems = append(problems, b.deploymentTrouble(ctx))
+	}
+	return progress(pods), errors.Join(problems...)
+}
+
+// progress is what the newest pod does.
+func progress(pods []corev1.Pod) string {
+	if len(pods) == 0 {
+		return "the control plane's pod is being made"
 	}
 	newest := pods[0]
 	for _, pod := range pods {
@@ -41,25 +59,6 @@ func (b *build) progress(ctx context.Context) string {
 		}
 	}
 	return "pod " + newest.Name + " is " + string(newest.Status.Phase)
-}
-
-// trouble tells what keeps the control plane's pods from running, if anything does. What may pass by itself counts only
-// where it has lasted.
-func (b *build) trouble(ctx context.Context, lasted bool) error {
-	pods, err := b.controlPlanePods(ctx)
-	if err != nil {
-		return err
-	}
-	var problems []error
-	for i := range pods {
-		if err := b.podTrouble(ctx, &pods[i], lasted); err != nil {
-			problems = append(problems, err)
-		}
-	}
-	if len(problems) == 0 && lasted {
-		problems = append(problems, b.deploymentTrouble(ctx))
-	}
-	return errors.Join(problems...)
 }
 
 func (b *build) controlPlanePods(ctx context.Context) ([]corev1.Pod, error) {
@@ -89,6 +88,9 @@ func (b *build) deploymentTrouble(ctx context.Context) error {
 func (b *build) podTrouble(ctx context.Context, pod *corev1.Pod, lasted bool) error {
 	if pod.DeletionTimestamp != nil {
 		return nil
+	}
+	if pod.Status.Phase == corev1.PodFailed && lasted {
+		return fmt.Errorf("pod %s was ended: %s", pod.Name, strings.TrimSpace(pod.Status.Reason+" "+firstLine(pod.Status.Message)))
 	}
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse && lasted {

@@ -123,6 +123,7 @@ func TestTroubleIsToldClearly(t *testing.T) {
 		"image":    {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waiting("ImagePullBackOff", "Back-off")}}, []string{"registry.example/kube-apiserver:" + version, "cloud up"}},
 		"crash":    {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waiting("CrashLoopBackOff", "back-off")}}, []string{containerAPIServer, "again and again"}},
 		"config":   {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waiting("CreateContainerConfigError", "secret not found")}}, []string{"secret not found"}},
+		"disk":     {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on resource: ephemeral-storage."}, []string{"Evicted", "ephemeral-storage"}},
 		"schedule": {corev1.PodStatus{Conditions: []corev1.PodCondition{unscheduled}}, []string{"Insufficient memory"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,14 +140,15 @@ func TestTroubleIsToldClearly(t *testing.T) {
 				t.Fatal(err)
 			}
 			b := w.build("api")
-			mentions(t, b.trouble(t.Context(), true), c.words...)
+			_, err = b.look(t.Context(), true)
+			mentions(t, err, c.words...)
 			now := int64(0)
 			if err := w.client.CoreV1().Pods(w.namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 				t.Fatal(err)
 			}
 		})
 	}
-	if err := w.build("api").trouble(t.Context(), true); err != nil {
-		t.Errorf("there is no trouble: %v", err)
+	if doing, err := w.build("api").look(t.Context(), true); err != nil || doing == "" {
+		t.Errorf("there is no trouble: %q, %v", doing, err)
 	}
 }

@@ -110,7 +110,7 @@ func (w *workloads) services(t *testing.T) {
 		}
 		pods := strings.Fields(c.Kubectl(t, "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].status.podIP}"))
 		for _, pod := range pods {
-			if len(pods) != 2 || !strings.Contains(answer, "Address: "+pod+"\n") {
+			if len(pods) != 2 || !strings.Contains(answer+"\n", "Address: "+pod+"\n") {
 				return fmt.Errorf("the pods are %v, and it leads to\n%s", pods, answer)
 			}
 		}

@@ -25,6 +25,12 @@ import (
 // and its pod, which only the host could end, is struck off.
 const lostAfter = 45 * time.Second
 
+// A machine that has only begun to boot may not hear that it is to stop, and has nothing to end in order.
+const (
+	bootTime         = 5 * time.Second
+	youngStopSeconds = 2
+)
+
 // Config is what all machines of a driver have in common.
 type Config struct {
 	// Image that machines boot whose description names none.
@@ -182,10 +188,13 @@ func (d *Driver) Delete(ctx context.Context, key machine.Key) error {
 
 func (d *Driver) deletePod(ctx context.Context, pod *corev1.Pod) error {
 	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
-	if pod.DeletionTimestamp != nil {
-		if d.clock.Since(pod.DeletionTimestamp.Time) < lostAfter {
-			return nil
-		}
+	switch {
+	case pod.DeletionTimestamp == nil && !d.booted(pod):
+		options.GracePeriodSeconds = ptr(int64(youngStopSeconds))
+	case pod.DeletionTimestamp == nil: // it has what it was granted when it was made
+	case d.clock.Since(pod.DeletionTimestamp.Time) < lostAfter:
+		return nil
+	default:
 		options.GracePeriodSeconds = new(int64)
 	}
 	err := d.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
@@ -193,6 +202,16 @@ func (d *Driver) deletePod(ctx context.Context, pod *corev1.Pod) error {
 		return nil // it is another machine by now
 	}
 	return translate(ctx, err)
+}
+
+// booted tells whether a machine has been up for long enough to do anything, and to hear that it is to stop.
+func (d *Driver) booted(pod *corev1.Pod) bool {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.State.Running != nil {
+			return status.RestartCount > 0 || d.clock.Since(status.State.Running.StartedAt.Time) > bootTime
+		}
+	}
+	return false
 }
 
 // deleteSecrets removes the files of a machine, also those of one that was never completely made.

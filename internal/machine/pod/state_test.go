@@ -94,7 +94,7 @@ func TestAnotherClustersMachineIsNotOurs(t *testing.T) {
 
 func TestAMachineOnALostHostIsStruckOff(t *testing.T) {
 	client := newCluster(run)
-	clk := clocktesting.NewFakePassiveClock(time.Now())
+	clk := clocktesting.NewFakePassiveClock(time.Now()) // the machine started long ago
 	driver := New(client, clk, Config{Image: "example.com/node:v1"})
 	spec := newSpec("m0")
 	if _, err := driver.Create(t.Context(), spec); err != nil {
@@ -127,6 +127,35 @@ func TestAMachineOnALostHostIsStruckOff(t *testing.T) {
 	}
 	if len(graces) != 2 || graces[1] == nil || *graces[1] != 0 {
 		t.Errorf("deletions %v", graces)
+	}
+}
+
+func TestAYoungMachineIsCutOffSooner(t *testing.T) {
+	now := time.Now()
+	driver := New(newCluster(run), clocktesting.NewFakePassiveClock(now), Config{Image: "example.com/node:v1"})
+	for name, c := range map[string]struct {
+		deal func(*corev1.Pod)
+		want bool
+	}{
+		"not started": {func(*corev1.Pod) {}, false},
+		"waiting":     {waitingFor("ContainerCreating", "", 0), false},
+		"young":       {started(now.Add(-time.Second), 0), false},
+		"old":         {started(now.Add(-time.Minute), 0), true},
+		"restarted":   {started(now.Add(-time.Second), 1), true},
+	} {
+		pod := &corev1.Pod{}
+		c.deal(pod)
+		if got := driver.booted(pod); got != c.want {
+			t.Errorf("%s: booted %v", name, got)
+		}
+	}
+}
+
+func started(at time.Time, restarts int32) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		run(pod)
+		pod.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.Time{Time: at}
+		pod.Status.ContainerStatuses[0].RestartCount = restarts
 	}
 }
 

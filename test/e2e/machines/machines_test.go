@@ -67,6 +67,7 @@ func TestMachines(t *testing.T) {
 	lab.Step(t, "a machine becomes a node", f.joins)
 	lab.Step(t, "the node has the machine's size", f.hasSize)
 	lab.Step(t, "a pod runs on it", f.runsPods)
+	lab.Step(t, "pods on two machines reach one another", f.twoMachines)
 	lab.Step(t, "it survives the death of its container", f.survives)
 	lab.Step(t, "it goes within seconds", f.goes)
 }
@@ -128,17 +129,8 @@ func (f *fleet) refusals(t *testing.T) {
 const machineName = "dev-worker-0"
 
 func (f *fleet) joins(t *testing.T) {
-	token := strings.TrimSpace(f.tenant.Run(t, "token", "create", "--ttl", "1h"))
-	spec := f.spec(machineName)
-	spec.Files = map[string][]byte{
-		"/etc/k8shost/config.yaml": fmt.Appendf(nil, "server: %s\ntoken-file: /etc/k8shost/token\nnode-name: %s\nkubernetes-version: %s\nnode-label: [size=small]\n",
-			f.tenant.URL(), machineName, strings.TrimPrefix(f.image, "plasmacloud.io/node:")),
-		"/etc/k8shost/token": []byte(token + "\n"),
-	}
 	began := time.Now()
-	if _, err := f.driver.Create(t.Context(), spec); err != nil {
-		t.Fatal(err)
-	}
+	spec := f.createNode(t, machineName)
 	f.await(t, spec.Key, machine.StateRunning)
 	running := time.Since(began)
 	f.tenant.AwaitNodeReady(t, machineName)
@@ -150,6 +142,22 @@ func (f *fleet) joins(t *testing.T) {
 	if state := f.inside(t, "systemctl", "is-system-running"); state != "running" {
 		t.Errorf("the machine is %s: %s", state, f.inside(t, "systemctl", "--failed", "--no-pager"))
 	}
+}
+
+// createNode makes a machine that joins the tenant's cluster.
+func (f *fleet) createNode(t *testing.T, name string) machine.Spec {
+	t.Helper()
+	token := strings.TrimSpace(f.tenant.Run(t, "token", "create", "--ttl", "1h"))
+	spec := f.spec(name)
+	spec.Files = map[string][]byte{
+		"/etc/k8shost/config.yaml": fmt.Appendf(nil, "server: %s\ntoken-file: /etc/k8shost/token\nnode-name: %s\nkubernetes-version: %s\nnode-label: [size=small]\n",
+			f.tenant.URL(), name, strings.TrimPrefix(f.image, "plasmacloud.io/node:")),
+		"/etc/k8shost/token": []byte(token + "\n"),
+	}
+	if _, err := f.driver.Create(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	return spec
 }
 
 func (f *fleet) hasSize(t *testing.T) {
@@ -180,7 +188,7 @@ func (f *fleet) hasSize(t *testing.T) {
 
 const web = `apiVersion: v1
 kind: Pod
-metadata: {name: web}
+metadata: {name: web, labels: {app: web}}
 spec:
   nodeName: %s
   containers:
@@ -191,19 +199,50 @@ spec:
 `
 
 func (f *fleet) runsPods(t *testing.T) {
-	f.giveToolbox(t)
+	f.giveToolbox(t, machineName)
 	f.tenant.KubectlWith(t, fmt.Sprintf(web, machineName, lab.Toolbox), "apply", "-f", "-")
 	f.webAnswers(t)
 }
 
+// asker is ready while it reaches the other pod: directly, and by the address of a service.
+const asker = `apiVersion: v1
+kind: Pod
+metadata: {name: asker}
+spec:
+  nodeName: %s
+  containers:
+    - name: asker
+      image: %s
+      imagePullPolicy: Never
+      command: [sleep, infinity]
+      readinessProbe:
+        periodSeconds: 1
+        timeoutSeconds: 5
+        exec: {command: [sh, -c, 'wget -qO- http://%s:8080 | grep served && wget -qO- http://%s:8080 | grep served']}
+`
+
+func (f *fleet) twoMachines(t *testing.T) {
+	const other = "dev-worker-1"
+	key := f.createNode(t, other).Key
+	f.tenant.Kubectl(t, "expose", "pod", "web", "--port", "8080")
+	pod := f.tenant.Kubectl(t, "get", "pod", "web", "-o", "jsonpath={.status.podIP}")
+	service := f.tenant.Kubectl(t, "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+	f.tenant.AwaitNodeReady(t, other)
+	f.giveToolbox(t, other)
+	f.tenant.KubectlWith(t, fmt.Sprintf(asker, other, lab.Toolbox, pod, service), "apply", "-f", "-")
+	f.tenant.Kubectl(t, "wait", "pod", "asker", "--for=condition=Ready", "--timeout=60s")
+	f.remove(t, key)
+	f.tenant.Kubectl(t, "delete", "node", other)
+}
+
 // giveToolbox imports an image into the machine's own runtime.
-func (f *fleet) giveToolbox(t *testing.T) {
+func (f *fleet) giveToolbox(t *testing.T, name string) {
 	t.Helper()
 	var archive bytes.Buffer
 	if err := f.release.Export(&archive, lab.Toolbox); err != nil {
 		t.Fatal(err)
 	}
-	f.host.KubectlWith(t, archive.String(), "exec", "-i", "-n", namespace, machineName, "--", "ctr",
+	f.host.KubectlWith(t, archive.String(), "exec", "-i", "-n", namespace, name, "--", "ctr",
 		"--address", datadir.New("/var/lib/k8shost").ContainerdSocket(), "--namespace", "k8s.io", "images", "import", "--local", "-")
 }
 

@@ -39,7 +39,9 @@ type daemonSettings struct {
 	Image, PullPolicy, Revision, RedisSecret, IAMIssuer, IAMNames string
 	// StorageDirectory is where, on hosts, etcds keep their data where the cluster has no storage class.
 	StorageDirectory string
-	Replicas         int
+	// EndpointAddress is where hosted clusters are reached, if not at a node's address.
+	EndpointAddress string
+	Replicas        int
 }
 
 // applyDaemon installs the daemon, and what it offers.
@@ -86,7 +88,7 @@ func (in *installation) retryImage(ctx context.Context) error {
 }
 
 func (in *installation) daemonSettings(ctx context.Context, options platform.UpOptions) (*daemonSettings, error) {
-	settings := &daemonSettings{Image: options.Image, PullPolicy: string(corev1.PullIfNotPresent), Replicas: 1, IAMIssuer: iamURL(in.iamAddress)}
+	settings := &daemonSettings{Image: options.Image, PullPolicy: string(corev1.PullIfNotPresent), IAMIssuer: iamURL(in.iamAddress)}
 	if options.Image == "" { // no registry has it: what one gave out under its name would not be ours
 		settings.Image, settings.PullPolicy = Image, string(corev1.PullNever)
 	}
@@ -99,6 +101,12 @@ func (in *installation) daemonSettings(ctx context.Context, options platform.UpO
 		return nil, err
 	}
 	settings.IAMNames = strings.Join(append([]string{in.iamAddress.String()}, addresses...), ",")
+	if settings.Replicas, err = in.daemonReplicas(ctx); err != nil {
+		return nil, err
+	}
+	if settings.EndpointAddress, err = in.endpointAddress(ctx, options.EndpointAddress); err != nil {
+		return nil, err
+	}
 	if settings.Revision, err = in.imageRevision(); err != nil {
 		return nil, err
 	}
@@ -109,6 +117,40 @@ func (in *installation) daemonSettings(ctx context.Context, options platform.UpO
 	settings.RedisSecret = secret.Name
 	settings.Revision += "-" + secret.ResourceVersion // another address is read by another pod
 	return settings, nil
+}
+
+// daemonReplicas is two where they can be on a node each: when one is lost, the other takes over within seconds.
+func (in *installation) daemonReplicas(ctx context.Context) (int, error) {
+	var nodes corev1.NodeList
+	if err := in.client.List(ctx, &nodes); err != nil {
+		return 0, fmt.Errorf("list nodes: %w", err)
+	}
+	usable := slices.DeleteFunc(nodes.Items, func(node corev1.Node) bool { return node.Spec.Unschedulable })
+	return min(max(len(usable), 1), 2), nil
+}
+
+// endpointFlag tells the daemon where hosted clusters are reached.
+const endpointFlag = "--endpoint-address="
+
+// endpointAddress is the one that is given, or else the one that the daemon runs with: repairing an installation must not
+// move its clusters.
+func (in *installation) endpointAddress(ctx context.Context, given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	deployment := &appsv1.Deployment{}
+	err := in.client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: daemon}, deployment)
+	if err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	for _, container := range deployment.Spec.Template.Spec.Containers {
+		for _, arg := range container.Args {
+			if address, found := strings.CutPrefix(arg, endpointFlag); found {
+				return address, nil
+			}
+		}
+	}
+	return "", nil
 }
 
 // applyRedis keeps where the queue is. Where nothing is said about it, it stays where it was: repairing an installation

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/apply"
 	"plasmacloud.io/plasmacloud/internal/cli/platform"
 	"plasmacloud.io/plasmacloud/internal/iam/authority"
 	"plasmacloud.io/plasmacloud/internal/iam/directory"
@@ -63,6 +65,7 @@ func TestInstall(t *testing.T) {
 		t.Fatal("the identity service has no address")
 	}
 	t.Run("redis", func(t *testing.T) { testRedis(t, in) })
+	t.Run("endpoint", func(t *testing.T) { testEndpoint(t, in) })
 	t.Run("authority", func(t *testing.T) { testAuthority(t, in) })
 	t.Run("trust", func(t *testing.T) { testTrust(t, in) })
 	t.Run("administrator", func(t *testing.T) { testAdministrator(t, in) })
@@ -87,6 +90,26 @@ func testRedis(t *testing.T, in *installation) {
 			t.Errorf("after %q it is %q, want %q", step.given, have, step.want)
 		}
 	}
+}
+
+// testEndpoint: the address that hosted clusters are reached under stays unless another is given, and a daemon is alone
+// where there is nobody to take its place.
+func testEndpoint(t *testing.T, in *installation) {
+	ctx := t.Context()
+	if replicas, err := in.daemonReplicas(ctx); err != nil || replicas != 1 {
+		t.Errorf("%d replicas where there are no nodes: %v", replicas, err)
+	}
+	for _, step := range []struct{ given, want string }{{"", ""}, {"192.0.2.10", "192.0.2.10"}, {"", "192.0.2.10"}, {"192.0.2.11", "192.0.2.11"}, {"", "192.0.2.11"}} {
+		address, err := in.endpointAddress(ctx, step.given)
+		must(t, err)
+		if address != step.want {
+			t.Errorf("after %q it is %q, want %q", step.given, address, step.want)
+		}
+		objects, err := apply.Render(manifests, "manifests/cloudd.yaml", daemonSettings{Image: "none", PullPolicy: "Never", EndpointAddress: address})
+		must(t, err)
+		must(t, apply.Objects(ctx, in.dynamic, manager, objects...))
+	}
+	must(t, in.client.Delete(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: daemon}}))
 }
 
 // testAuthority: the daemon gets the authority of the files, and keeps the one it has.

@@ -39,6 +39,9 @@ type UpOptions struct {
 	Redis string
 	// Image of the daemon, for a cluster whose nodes cannot be given the one that the release brings along.
 	Image string
+	// EndpointAddress is where hosted clusters' APIs are reached: that of a load balancer before the nodes, or one that moves
+	// between them. Where it is empty it stays what it is, which is a node's at first.
+	EndpointAddress string
 	// FilesDir is where to keep files about an existing cluster: the administrator's password, and what its API server
 	// needs to let users in. The embedded one has its own.
 	FilesDir string

@@ -169,6 +169,21 @@ func TestUpFails(t *testing.T) {
 	}
 }
 
+func TestEndpointAddress(t *testing.T) {
+	env := map[string]string{"HOME": t.TempDir()}
+	for _, address := range []string{"lb.example.com", "127.0.0.1", "0.0.0.0", "192.0.2.10:6443", "2001:db8::1"} {
+		f := &fake{}
+		_, messages, code := run(t, f, env, "", false, "up --endpoint-address "+address)
+		if code != exit.Usage || len(f.up) > 0 || !strings.Contains(messages, "is no IPv4 address that others could reach") {
+			t.Errorf("%s: %d %s", address, code, messages)
+		}
+	}
+	f := &fake{}
+	if _, messages, code := run(t, f, env, "", false, "up --endpoint-address 192.0.2.10"); code != 0 || len(f.up) != 1 || f.up[0].EndpointAddress != "192.0.2.10" {
+		t.Errorf("%d %s %+v", code, messages, f.up)
+	}
+}
+
 func TestSecretsAreNotForCommandLines(t *testing.T) {
 	env := map[string]string{"HOME": t.TempDir(), "PLASMACLOUD_REDIS": "ftp://user:secret@x"}
 	f := &fake{}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"time"
@@ -32,13 +33,16 @@ func Up(s *session.Session, installer Installer) *cobra.Command {
 		Long: "up starts a management cluster on this host and installs the platform on it, with a default organization, project,\n" +
 			"account and network; with --kubeconfig it installs onto a cluster that exists. Then it makes the installation the\n" +
 			"current context. It may be repeated: what is there stays, what is missing or broken is mended.",
-		Example: "  cloud up\n  cloud up --kubeconfig admin.conf --redis rediss://redis.example.com:6379/0",
+		Example: "  cloud up\n  cloud up --kubeconfig admin.conf --redis rediss://redis.example.com:6379/0\n  cloud up --kubeconfig admin.conf --endpoint-address 192.0.2.10",
 		Args:    command.None,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if err := options.check(cmd); err != nil {
 				return err
 			}
 			if options.Redis, err = redis(options.Redis, s.Env(VariableRedis)); err != nil {
+				return err
+			}
+			if err := checkEndpoint(options.EndpointAddress); err != nil {
 				return err
 			}
 			if options.Kubeconfig != "" {
@@ -63,8 +67,16 @@ func Up(s *session.Session, installer Installer) *cobra.Command {
 	targetFlags(cmd, &options.Target)
 	cmd.Flags().StringVar(&options.Redis, "redis", "", "`URL` of a Redis to carry the task queue, or none for cloudd's memory, which is what it is at first; one with a password goes into "+VariableRedis)
 	cmd.Flags().StringVar(&options.Image, "image", "", "`name` of cloudd's image in a registry that the nodes can reach; otherwise the release's own, which the nodes of an existing cluster have to have")
+	cmd.Flags().StringVar(&options.EndpointAddress, "endpoint-address", "", "IP `address` that the APIs of new hosted clusters are reached under: of a load balancer that passes the node ports on to the nodes; a node's own where none was ever given")
 	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "`time` after which to give up")
 	return cmd
+}
+
+func checkEndpoint(address string) error {
+	if parsed, err := netip.ParseAddr(address); address != "" && (err != nil || !parsed.Is4() || parsed.IsUnspecified() || parsed.IsLoopback()) {
+		return exit.Usagef("--endpoint-address: %q is no IPv4 address that others could reach", address)
+	}
+	return nil
 }
 
 // filesDir is beside the configuration, and named after the context.

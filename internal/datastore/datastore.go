@@ -7,9 +7,10 @@
 // for every connection, from the authority in the Secret datastore-authority. Members trust one another by a second
 // authority, so that no client's certificate ever passes for a member's.
 //
-// What etcd itself does not keep apart: any client that it knows can see the numbers of leases and how large the database
-// is, and can ask for compaction. Neither tells what is stored. A control plane should run with
-// --etcd-compaction-interval=0: etcd compacts by itself, and the key by which API servers agree on compaction is nobody's.
+// What etcd itself does not keep apart: any client that it knows can see which members there are, how large the database
+// is, and whether it is full. None of that tells what is stored. A control plane should run with
+// --etcd-compaction-interval=0: etcd compacts by itself, a tenant may not ask for it, and the key by which API servers agree
+// on compaction is nobody's.
 //
 // A cluster moves from one etcd to another by Copy, while its control plane stands still: ensure the tenant in the new
 // one, stop the control plane, copy, start it with the new credentials, and remove the tenant from the old one. Resource

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,6 +72,7 @@ func trespasses(ctx context.Context, client *clientv3.Client, prefix, key string
 		"watch":           func() error { return watch(ctx, client, key) },
 		"watch all":       func() error { return watch(ctx, client, "/", clientv3.WithPrefix()) },
 		"keys of a lease": func() error { _, err := client.TimeToLive(ctx, lease, clientv3.WithAttachedKeys()); return err },
+		"list leases":     func() error { _, err := client.Leases(ctx); return err },
 		"revoke a lease":  func() error { _, err := client.Revoke(ctx, lease); return err },
 		"users":           func() error { _, err := client.UserList(ctx); return err },
 		"roles":           func() error { _, err := client.RoleList(ctx); return err },
@@ -83,6 +85,11 @@ func trespasses(ctx context.Context, client *clientv3.Client, prefix, key string
 				defer func() { _ = stream.Close() }()
 				_, err = stream.Read(make([]byte, 1))
 			}
+			return err
+		},
+		"compact": func() error { _, err := client.Compact(ctx, 1); return err },
+		"disarm": func() error {
+			_, err := client.AlarmDisarm(ctx, &clientv3.AlarmMember{MemberID: 1, Alarm: etcdserverpb.AlarmType_NOSPACE})
 			return err
 		},
 		"defragment": func() error { _, err := client.Defragment(ctx, client.Endpoints()[0]); return err },

@@ -231,12 +231,11 @@ func (w *world) apiServer(c Credentials) (clients kubernetes.Interface, stop fun
 	return clients, func() { _ = process.Stop(context.Background()) }
 }
 
-// expectNoRefusal tells of what the API server asked etcd for and may not have. How large the database is, which some
-// versions of etcd tell root alone, it does without.
+// expectNoRefusal tells of what the API server asked etcd for and may not have.
 func (w *world) expectNoRefusal(log string) {
 	w.t.Helper()
 	for line := range strings.Lines(log) {
-		if strings.Contains(line, "permission denied") && !strings.Contains(line, "Maintenance/Status") {
+		if strings.Contains(line, "permission denied") {
 			w.t.Errorf("refused: %s", line)
 		}
 	}

@@ -97,8 +97,19 @@ func (h *hostedClusters) setupControllers() error {
 	return nil
 }
 
-// keepDatastore installs the shared datastore, and looks after it.
+// keepDatastore installs the shared datastore, and looks after it. An installation whose release has no etcd makes no
+// hosted clusters, and works for all others.
 func (h *hostedClusters) keepDatastore(ctx context.Context) error {
+	err := h.offers.await(ctx, h.manager.GetCache(), h.log, func() error {
+		_, err := h.datastoreConfig()
+		return err
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
 	shared, err := h.sharedDatastore()
 	if err != nil {
 		return err

@@ -63,7 +63,7 @@ type MachineStatus struct {
 	NodeName string `json:"nodeName,omitempty"`
 	// ObservedGeneration is the generation that the status speaks of.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions are Ready: the machine is there and its node does its job.
+	// Conditions are Ready: the machine is there and its node does its job; Joined: its node was ready once.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

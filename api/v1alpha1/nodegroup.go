@@ -128,7 +128,7 @@ type NodeGroupStatus struct {
 	Selector string `json:"selector,omitempty"`
 	// ObservedGeneration is the generation that the status speaks of.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions are Ready: all nodes of the group do their job.
+	// Conditions are Ready: all nodes of the group do their job; Stalled: a person has to act, and the message says how.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

@@ -115,33 +115,50 @@ func (b *build) removeControlPlane(ctx context.Context) error {
 		}
 		going = true
 	}
-	background := metav1.DeletePropagationBackground
-	err = b.cleared(permitted(ctx, func(ctx context.Context) error {
-		return b.Client.AppsV1().Deployments(b.namespace).Delete(ctx, controlPlaneName, metav1.DeleteOptions{PropagationPolicy: &background})
-	}), going)
-	if err != nil {
-		return fmt.Errorf("remove the control plane: %w", err)
+	if !going {
+		if err := b.removeDeployment(ctx); err != nil {
+			return err
+		}
 	}
 	return b.await(ctx, time.Second, []watcher{b.watchPods}, func(ctx context.Context) (bool, string, error) {
-		pods, err := b.controlPlanePods(ctx)
-		if err != nil {
-			return going, "", b.cleared(err, going)
-		}
-		var left []string
-		for i := range pods {
-			left = append(left, pods[i].Name)
-			if pods[i].DeletionTimestamp == nil && !going {
-				continue // or it would be replaced: its owner is about to go
-			}
-			if err := b.cleared(b.endPod(ctx, &pods[i]), going); err != nil {
-				return false, "", err
-			}
-		}
-		if len(left) == 0 {
-			return true, "", nil
+		left, err := b.endControlPlane(ctx, going)
+		if err != nil || len(left) == 0 {
+			return err == nil, "", err
 		}
 		return false, "waiting for " + strings.Join(left, ", ") + " to end", nil
 	})
+}
+
+// removeDeployment removes the Deployment; its pods follow, by the garbage collector.
+func (b *build) removeDeployment(ctx context.Context) error {
+	background := metav1.DeletePropagationBackground
+	err := permitted(ctx, func(ctx context.Context) error {
+		return gone(b.Client.AppsV1().Deployments(b.namespace).Delete(ctx, controlPlaneName, metav1.DeleteOptions{PropagationPolicy: &background}))
+	})
+	if err != nil {
+		return fmt.Errorf("remove the control plane: %w", err)
+	}
+	return nil
+}
+
+// endControlPlane ends the control plane's pods and returns those that are left. In a namespace that goes, no other pod
+// takes their place; elsewhere, they are left alone until their owner is gone.
+func (b *build) endControlPlane(ctx context.Context, going bool) ([]string, error) {
+	pods, err := b.controlPlanePods(ctx)
+	if err != nil {
+		return nil, b.cleared(err, going)
+	}
+	var left []string
+	for i := range pods {
+		left = append(left, pods[i].Name)
+		if pods[i].DeletionTimestamp == nil && !going {
+			continue
+		}
+		if err := b.cleared(b.endPod(ctx, &pods[i]), going); err != nil {
+			return nil, err
+		}
+	}
+	return left, nil
 }
 
 // cleared takes for done what cannot be done because it is gone, or because the permission to went with the namespace.

@@ -92,10 +92,6 @@ func (in *installation) daemonSettings(ctx context.Context, options platform.UpO
 	if options.Image == "" { // no registry has it: what one gave out under its name would not be ours
 		settings.Image, settings.PullPolicy = Image, string(corev1.PullNever)
 	}
-	settings.StorageDirectory = "/var/lib/plasmacloud"
-	if in.embedded() {
-		settings.StorageDirectory = filepath.Join(in.target.DataDir, "storage") // it goes with the rest
-	}
 	addresses, err := in.nodeAddresses(ctx)
 	if err != nil {
 		return nil, err
@@ -104,8 +100,15 @@ func (in *installation) daemonSettings(ctx context.Context, options platform.UpO
 	if settings.Replicas, err = in.daemonReplicas(ctx); err != nil {
 		return nil, err
 	}
-	if settings.EndpointAddress, err = in.endpointAddress(ctx, options.EndpointAddress); err != nil {
+	if settings.EndpointAddress, err = in.kept(ctx, "--endpoint-address=", options.EndpointAddress); err != nil {
 		return nil, err
+	}
+	if settings.StorageDirectory, err = in.kept(ctx, "--storage-dir=", options.StorageDir); err != nil {
+		return nil, err
+	}
+	settings.StorageDirectory = cmp.Or(settings.StorageDirectory, platform.DefaultDataDir)
+	if in.embedded() {
+		settings.StorageDirectory = filepath.Join(in.target.DataDir, "storage") // it goes with the rest
 	}
 	if settings.Revision, err = in.imageRevision(); err != nil {
 		return nil, err
@@ -129,12 +132,9 @@ func (in *installation) daemonReplicas(ctx context.Context) (int, error) {
 	return min(max(len(usable), 1), 2), nil
 }
 
-// endpointFlag tells the daemon where hosted clusters are reached.
-const endpointFlag = "--endpoint-address="
-
-// endpointAddress is the one that is given, or else the one that the daemon runs with: repairing an installation must not
-// move its clusters.
-func (in *installation) endpointAddress(ctx context.Context, given string) (string, error) {
+// kept is the value that is given for one of the daemon's flags, or else the one that it runs with: repairing an
+// installation must not move its clusters or their data.
+func (in *installation) kept(ctx context.Context, flag, given string) (string, error) {
 	if given != "" {
 		return given, nil
 	}
@@ -145,8 +145,8 @@ func (in *installation) endpointAddress(ctx context.Context, given string) (stri
 	}
 	for _, container := range deployment.Spec.Template.Spec.Containers {
 		for _, arg := range container.Args {
-			if address, found := strings.CutPrefix(arg, endpointFlag); found {
-				return address, nil
+			if value, found := strings.CutPrefix(arg, flag); found {
+				return value, nil
 			}
 		}
 	}

@@ -100,7 +100,7 @@ func testEndpoint(t *testing.T, in *installation) {
 		t.Errorf("%d replicas where there are no nodes: %v", replicas, err)
 	}
 	for _, step := range []struct{ given, want string }{{"", ""}, {"192.0.2.10", "192.0.2.10"}, {"", "192.0.2.10"}, {"192.0.2.11", "192.0.2.11"}, {"", "192.0.2.11"}} {
-		address, err := in.endpointAddress(ctx, step.given)
+		address, err := in.kept(ctx, "--endpoint-address=", step.given)
 		must(t, err)
 		if address != step.want {
 			t.Errorf("after %q it is %q, want %q", step.given, address, step.want)

@@ -42,6 +42,9 @@ type UpOptions struct {
 	// EndpointAddress is where hosted clusters' APIs are reached: that of a load balancer before the nodes, or one that moves
 	// between them. Where it is empty it stays what it is, which is a node's at first.
 	EndpointAddress string
+	// StorageDir is where, on the nodes of an existing cluster that has no default storage class, etcds keep their data.
+	// Where it is empty it stays what it is. The embedded one has its own.
+	StorageDir string
 	// FilesDir is where to keep files about an existing cluster: the administrator's password, and what its API server
 	// needs to let users in. The embedded one has its own.
 	FilesDir string

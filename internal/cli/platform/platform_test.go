@@ -184,6 +184,23 @@ func TestEndpointAddress(t *testing.T) {
 	}
 }
 
+func TestStorageDir(t *testing.T) {
+	env := map[string]string{"HOME": t.TempDir()}
+	f := &fake{}
+	for line, says := range map[string]string{
+		"up --storage-dir /data":                        "is for an existing cluster",
+		"up --kubeconfig admin.conf --storage-dir data": "is no absolute path",
+		"up --kubeconfig admin.conf --storage-dir /":    "is no absolute path",
+	} {
+		if _, messages, code := run(t, f, env, "", false, line); code != exit.Usage || !strings.Contains(messages, says) {
+			t.Errorf("%s: %d %s", line, code, messages)
+		}
+	}
+	if _, messages, code := run(t, f, env, "", false, "up --kubeconfig admin.conf --storage-dir /data"); code != 0 || len(f.up) != 1 || f.up[0].StorageDir != "/data" {
+		t.Errorf("%d %s %+v", code, messages, f.up)
+	}
+}
+
 func TestSecretsAreNotForCommandLines(t *testing.T) {
 	env := map[string]string{"HOME": t.TempDir(), "PLASMACLOUD_REDIS": "ftp://user:secret@x"}
 	f := &fake{}

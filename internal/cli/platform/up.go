@@ -45,6 +45,9 @@ func Up(s *session.Session, installer Installer) *cobra.Command {
 			if err := checkEndpoint(options.EndpointAddress); err != nil {
 				return err
 			}
+			if err := checkStorage(&options); err != nil {
+				return err
+			}
 			if options.Kubeconfig != "" {
 				if options.FilesDir, err = filesDir(s); err != nil {
 					return err
@@ -68,6 +71,7 @@ func Up(s *session.Session, installer Installer) *cobra.Command {
 	cmd.Flags().StringVar(&options.Redis, "redis", "", "`URL` of a Redis to carry the task queue, or none for cloudd's memory, which is what it is at first; one with a password goes into "+VariableRedis)
 	cmd.Flags().StringVar(&options.Image, "image", "", "`name` of cloudd's image in a registry that the nodes can reach; otherwise the release's own, which the nodes of an existing cluster have to have")
 	cmd.Flags().StringVar(&options.EndpointAddress, "endpoint-address", "", "IP `address` that the APIs of new hosted clusters are reached under: of a load balancer that passes the node ports on to the nodes; a node's own where none was ever given")
+	cmd.Flags().StringVar(&options.StorageDir, "storage-dir", "", "`directory` for the data of etcds on the nodes of an existing cluster that has no default storage class; "+DefaultDataDir+" where none was ever given")
 	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "`time` after which to give up")
 	return cmd
 }
@@ -75,6 +79,18 @@ func Up(s *session.Session, installer Installer) *cobra.Command {
 func checkEndpoint(address string) error {
 	if parsed, err := netip.ParseAddr(address); address != "" && (err != nil || !parsed.Is4() || parsed.IsUnspecified() || parsed.IsLoopback()) {
 		return exit.Usagef("--endpoint-address: %q is no IPv4 address that others could reach", address)
+	}
+	return nil
+}
+
+func checkStorage(options *UpOptions) error {
+	switch dir := options.StorageDir; {
+	case dir == "":
+		return nil
+	case options.Kubeconfig == "":
+		return exit.Usagef("--storage-dir is for an existing cluster; an embedded one keeps everything in --data-dir")
+	case !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || dir == "/":
+		return exit.Usagef("--storage-dir: %q is no absolute path of a directory of its own", dir)
 	}
 	return nil
 }

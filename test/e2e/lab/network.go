@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"testing"
 	"time"
 
 	"plasmacloud.io/plasmacloud/internal/network/linux"
@@ -48,26 +49,26 @@ func (l *Lab) makeSwitch() error {
 	})
 }
 
-// plugIn makes a node's namespace and connects it to a segment. It returns the node's address.
-func (l *Lab) plugIn(namespace string, segment int) (string, error) {
+// plugIn makes a node's namespace and connects it to a segment. It returns the node's address and the switch's end of its cable.
+func (l *Lab) plugIn(namespace string, segment int) (address, port string, err error) {
 	if err := makeNamespace(namespace); err != nil {
-		return "", err
+		return "", "", err
 	}
 	l.segments[segment]++
 	number := 10 + l.segments[segment]
-	address := fmt.Sprintf("192.168.%d.%d", 70+segment, number)
-	port := fmt.Sprintf("port%d-%d", segment, number)
+	address = fmt.Sprintf("192.168.%d.%d", 70+segment, number)
+	port = fmt.Sprintf("port%d-%d", segment, number)
 	if err := ip(fmt.Sprintf("link add eth0 netns %s type veth peer name %s netns %s", namespace, port, l.namespace("switch"))); err != nil {
-		return "", fmt.Errorf("plug in node: %w", err)
+		return "", "", fmt.Errorf("plug in node: %w", err)
 	}
 	if err := ip(fmt.Sprintf("link set %s master seg%d up", port, segment), "-n", l.namespace("switch")); err != nil {
-		return "", fmt.Errorf("plug in node: %w", err)
+		return "", "", fmt.Errorf("plug in node: %w", err)
 	}
 	script := fmt.Sprintf("addr add %s/24 dev eth0\nlink set eth0 up\nroute add default via %s", address, gateway(segment))
 	if err := ip(script, "-n", namespace); err != nil {
-		return "", fmt.Errorf("plug in node: %w", err)
+		return "", "", fmt.Errorf("plug in node: %w", err)
 	}
-	return address, nil
+	return address, port, nil
 }
 
 func makeNamespace(namespace string) error {
@@ -94,6 +95,28 @@ func (n *Node) Dial(ctx context.Context, network, address string) (connection ne
 		return err
 	})
 	return connection, err
+}
+
+func dialable(ctx context.Context, address string) error {
+	connection, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	return connection.Close()
+}
+
+// Unplug pulls the node's cable: to the others it is as if the node had no power any more. PlugIn undoes it.
+func (n *Node) Unplug(t testing.TB) { n.setCable(t, "down") }
+
+// PlugIn connects the node again.
+func (n *Node) PlugIn(t testing.TB) { n.setCable(t, "up") }
+
+// setCable acts on the switch's end, so that the node keeps its routes.
+func (n *Node) setCable(t testing.TB, state string) {
+	t.Helper()
+	if err := ip("link set "+n.port+" "+state, "-n", n.lab.namespace("switch")); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Listen takes a port on the node.

@@ -33,6 +33,7 @@ type Node struct {
 
 	lab       *Lab
 	namespace string
+	port      string // the switch's end of its cable
 	role      string
 	flags     []string
 	process   *process
@@ -54,7 +55,7 @@ func (l *Lab) NodeOn(t *testing.T, segment int, name string) *Node {
 	t.Helper()
 	n := &Node{Name: name, Data: datadir.New(filepath.Join(l.Dir, name)), lab: l, namespace: l.namespace(name)}
 	var err error
-	if n.IP, err = l.plugIn(n.namespace, segment); err != nil {
+	if n.IP, n.port, err = l.plugIn(n.namespace, segment); err != nil {
 		t.Fatal(err)
 	}
 	l.nodes = append(l.nodes, n)

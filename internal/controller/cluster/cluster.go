@@ -118,6 +118,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 		if err := status.EnsureFinalizer(ctx, r.Client, s.cluster); err != nil {
 			return result, err
 		}
+		if err := r.followNodeGroups(ctx, s); err != nil {
+			return result, err
+		}
 	} else if gone := s.finished(v1alpha1.OperationDelete); gone || s.neverStarted() {
 		return result, r.letGo(ctx, s)
 	}

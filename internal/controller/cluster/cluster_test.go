@@ -149,6 +149,21 @@ func running(t *testing.T, namespace, name string) *v1alpha1.Cluster {
 	return c
 }
 
+// change changes a cluster, whoever else does at the same time.
+func change(t *testing.T, c *v1alpha1.Cluster, how func()) {
+	t.Helper()
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := kube.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
+			return err
+		}
+		how()
+		return kube.Update(t.Context(), c)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func operationOf(t *testing.T, c *v1alpha1.Cluster) v1alpha1.Operation {
 	t.Helper()
 	current := task(c.Namespace, c)
@@ -251,15 +266,40 @@ func TestAGroupThatIsScaledByItselfScalesItsCluster(t *testing.T) {
 		})
 	}
 	// Any other change keeps what the group was scaled to.
-	c.Spec.Host = "groups.example.com"
-	if err := kube.Update(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	change(t, c, func() { c.Spec.Host = "groups.example.com" })
 	eventually(t, c, "an update", func() bool { return !seen[c.Status.Task] })
 	current := task(namespace, c)
 	if err := kube.Get(t.Context(), client.ObjectKeyFromObject(current), current); err != nil || current.Spec.Replicas["workers"] != 3 {
 		t.Fatalf("the update is for %v nodes, want 3: %v", current.Spec.Replicas, err)
 	}
+}
+
+func TestASpecThatNamesANumberFollowsItsGroup(t *testing.T) {
+	_, namespace := start(t)
+	c := running(t, namespace, "named")
+	number := func(n int32) {
+		t.Helper()
+		change(t, c, func() {
+			group := c.Spec.NodeGroups["workers"]
+			group.Replicas = &n
+			c.Spec.NodeGroups["workers"] = group
+		})
+	}
+	says := func(n int32) {
+		t.Helper()
+		eventually(t, c, fmt.Sprintf("%d in the spec", n), func() bool {
+			named := c.Spec.NodeGroups["workers"].Replicas
+			return named != nil && *named == n
+		})
+		group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "named-workers"}}
+		eventually(t, group, fmt.Sprintf("%d in the group", n), func() bool { return group.Spec.Replicas == n })
+	}
+	number(3)
+	says(3)
+	scale(t, namespace, "named-workers", 5)
+	says(5)
+	number(3)
+	says(3)
 }
 
 func TestAScalingThatIsOutdatedIsCancelled(t *testing.T) {

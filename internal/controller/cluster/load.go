@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,21 +33,34 @@ func (r *Reconciler) load(ctx context.Context, request ctrl.Request) (*scope, er
 		return nil, err
 	}
 	s.tasks = tasks.Items
-	slices.SortFunc(s.tasks, func(a, b v1alpha1.Task) int {
-		if order := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); order != 0 {
-			return order
-		}
-		if order := cmp.Compare(a.Spec.Generation, b.Spec.Generation); order != 0 {
-			return order
-		}
-		return cmp.Compare(len(b.Annotations[v1alpha1.AnnotationCancel]), len(a.Annotations[v1alpha1.AnnotationCancel])) // what was replaced is older
-	})
+	slices.SortFunc(s.tasks, older)
 	var groups v1alpha1.NodeGroupList
 	if err := r.List(ctx, &groups, client.InNamespace(request.Namespace), client.MatchingFields{NodeGroupsByCluster: s.cluster.Name}); err != nil {
 		return nil, err
 	}
 	s.groups = groups.Items
 	return s, nil
+}
+
+// older orders tasks. Times of creation are kept in seconds only, and a cluster may get several tasks in one: then the one
+// of the older generation is older, and of two of the same the one that has finished, or was written to before.
+func older(a, b v1alpha1.Task) int {
+	finished := func(t v1alpha1.Task) int {
+		if t.Status.Phase.Finished() {
+			return 0
+		}
+		return 1
+	}
+	order := cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Spec.Generation, b.Spec.Generation),
+		cmp.Compare(finished(a), finished(b)))
+	if order != 0 {
+		return order
+	}
+	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	if err != nil {
+		return cmp.Compare(a.Name, b.Name) // this API server does not count them
+	}
+	return order
 }
 
 // latest is the newest task, or nil.

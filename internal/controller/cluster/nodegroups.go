@@ -46,7 +46,7 @@ func (s *scope) groupsHash() string {
 }
 
 // syncNodeGroups makes the cluster's node groups what its spec says. A group's number of nodes belongs to the group once
-// it is there (kubectl scale and autoscalers set it), unless the spec names one.
+// it is there (kubectl scale and autoscalers set it); where the spec names one, it follows.
 func (r *Reconciler) syncNodeGroups(ctx context.Context, s *scope) error {
 	if !s.cluster.DeletionTimestamp.IsZero() {
 		return nil
@@ -71,6 +71,32 @@ func (r *Reconciler) syncNodeGroups(ctx context.Context, s *scope) error {
 		if err := client.IgnoreNotFound(r.Delete(ctx, group)); err != nil {
 			return fmt.Errorf("delete node group %s: %w", name, err)
 		}
+	}
+	return nil
+}
+
+// followNodeGroups writes the numbers of groups that were scaled by themselves into the spec, so that both say the same.
+// If somebody changes the spec at the same time, it is that which counts.
+func (r *Reconciler) followNodeGroups(ctx context.Context, s *scope) error {
+	before := s.cluster.DeepCopy()
+	for i := range s.groups {
+		group := &s.groups[i]
+		template, ok := s.cluster.Spec.NodeGroups[group.Spec.Group]
+		known := group.Spec.Template.Replicas // by the spec, when the group was brought in line with it
+		if !ok || template.Replicas == nil || known == nil || *known != *template.Replicas || group.Spec.Replicas == *template.Replicas {
+			continue
+		}
+		if group.Spec.Replicas < template.MinReplicas || group.Spec.Replicas > template.MaxReplicas {
+			continue // the bounds were changed; the group is brought within them
+		}
+		template.Replicas = &group.Spec.Replicas
+		s.cluster.Spec.NodeGroups[group.Spec.Group] = template
+	}
+	if equality.Semantic.DeepEqual(before.Spec, s.cluster.Spec) {
+		return nil
+	}
+	if err := r.Patch(ctx, s.cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("follow node groups: %w", err)
 	}
 	return nil
 }

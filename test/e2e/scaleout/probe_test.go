@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -43,12 +44,12 @@ type answer struct {
 type report struct {
 	asked, failed    int
 	longest, settled time.Duration // the longest time without an answer; and from the first failure to the last one
-	kinds            map[string]int
+	failures         []string
 }
 
 func (r report) String() string {
-	return fmt.Sprintf("%d of %d requests failed; longest without an answer %.1f s, from the first failure to the last %.1f s; %v",
-		r.failed, r.asked, r.longest.Seconds(), r.settled.Seconds(), r.kinds)
+	return fmt.Sprintf("%d of %d requests failed; longest without an answer %.1f s, from the first failure to the last %.1f s%s",
+		r.failed, r.asked, r.longest.Seconds(), r.settled.Seconds(), strings.Join(r.failures, ""))
 }
 
 func (s *scenario) probe(t *testing.T, tenant *lab.Tenant) *prober {
@@ -113,7 +114,7 @@ func (p *prober) during(t *testing.T, d time.Duration) {
 func (p *prober) stop() report {
 	p.cancel()
 	p.done.Wait()
-	r := report{kinds: map[string]int{}}
+	var r report
 	var last, firstFailure time.Time
 	for _, a := range p.answers {
 		if last.IsZero() {
@@ -126,10 +127,10 @@ func (p *prober) stop() report {
 			continue
 		}
 		r.failed++
-		r.kinds[a.err.Error()]++
 		if firstFailure.IsZero() {
 			firstFailure = a.began
 		}
+		r.failures = append(r.failures, fmt.Sprintf("\n  %5.1f s, for %.1f s: %v", a.began.Sub(firstFailure).Seconds(), a.ended.Sub(a.began).Seconds(), a.err))
 		r.settled = a.ended.Sub(firstFailure)
 	}
 	return r

@@ -31,7 +31,8 @@ func TestScaleOut(t *testing.T) {
 	}
 	s.client = l.Node(t, "client")
 	s.admin = s.nodes[0]
-	lab.Step(t, "three servers form a cluster, behind a load balancer", s.form)
+	s.address = l.Balancer(t, s.nodes...)
+	lab.Step(t, "three servers form a cluster", s.form)
 	lab.Step(t, "up installs onto it", s.up)
 	lab.Step(t, "the datastore has a member on every node", s.datastore)
 	lab.Step(t, "a cluster with two replicas is created", func(t *testing.T) { s.first = s.create(t, "first") })
@@ -100,7 +101,6 @@ func (s *scenario) layImages(t *testing.T, node *lab.Node) {
 }
 
 func (s *scenario) up(t *testing.T) {
-	s.address = s.lab.Balancer(t, s.nodes...)
 	s.admin.Cloud(t, "up", "--kubeconfig", s.admin.Data.AdminKubeconfig(), "--endpoint-address", s.address,
 		"--storage-dir", filepath.Join(s.lab.Dir, "storage"))
 	if hosts := s.hosts(t, platform, "app=cloudd"); len(hosts) != 2 || hosts[0] == hosts[1] {

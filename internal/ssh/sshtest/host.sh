@@ -1,7 +1,7 @@
 # The first process of a test's host: gives it a file system of its own, above the machine's, and stays to bury the dead.
 # Arguments: an empty directory.
 set -eu
-mount -t tmpfs -o mode=0755,size=256m layers "$1"
+mount -t tmpfs -o mode=0755,size=16g layers "$1"
 for folder in etc root usr var opt srv; do
 	[ -d "/$folder" ] || continue
 	mkdir -p "$1/$folder/upper" "$1/$folder/work"
@@ -11,7 +11,7 @@ mount -t tmpfs -o mode=0755 run /run
 mount -t tmpfs -o mode=0755,size=1m small /mnt
 mount -t proc proc /proc
 mkdir -p /run/sshd
-rm -rf /var/lib/plasmacloud /etc/plasmacloud /var/lib/k8shost /etc/k8shost /root/.ssh
+rm -rf /etc/plasmacloud-lease /var/lib/plasmacloud /var/lib/k8shost /etc/k8shost /usr/local/bin/k8shost /root/.ssh
 ip link set lo up
 echo ready
 while :; do

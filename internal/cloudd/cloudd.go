@@ -43,8 +43,10 @@ func Run(ctx context.Context, config *Config, api *rest.Config, version, identit
 		return err
 	}
 	d := &Daemon{config: config, log: log, manager: m, Version: version, Identity: identity}
-	if d.hosted, err = d.newHostedClusters(); err != nil {
-		return err
+	if config.has(RoleControllers) || config.has(RoleWorkers) {
+		if d.hosted, err = d.newHostedClusters(); err != nil {
+			return err
+		}
 	}
 	d.offers = &offers{reader: m.GetClient(), namespace: config.Namespace}
 	for _, part := range []struct {

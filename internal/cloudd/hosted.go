@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -31,6 +32,8 @@ type hostedClusters struct {
 	*Daemon
 	api     kubernetes.Interface
 	dynamic dynamic.Interface
+	// provisioner knows the steps that make them.
+	provisioner *hosted.Provisioner
 
 	// The shared datastore is described by the catalogue, which can be read once the daemon runs.
 	mu     sync.Mutex
@@ -46,26 +49,28 @@ func (d *Daemon) newHostedClusters() (*hostedClusters, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &hostedClusters{Daemon: d, api: api, dynamic: dynamicAPI}, nil
-}
-
-// provisioner knows the steps that make hosted clusters.
-func (h *hostedClusters) provisioner() (*hosted.Provisioner, error) {
-	certificates := authority.New(store.NewRecord(h.api, h.config.Namespace, authority.SecretName, store.KindAuthority),
-		h.config.Scratch, clock.RealClock{}, h.log)
-	if err := h.manager.Add(always(certificates.Run)); err != nil {
+	certificates := authority.New(store.NewRecord(api, d.config.Namespace, authority.SecretName, store.KindAuthority),
+		d.config.Scratch, clock.RealClock{}, d.log)
+	if err := d.manager.Add(always(certificates.Run)); err != nil {
 		return nil, err
 	}
-	return hosted.New(hosted.Config{
-		Client: h.api, Dynamic: h.dynamic, Datastore: h.datastore,
-		Identities:  authority.NewClients(certificates, h.api, h.config.Namespace, clock.RealClock{}, h.log),
-		IdentityURL: h.config.IAMIssuer, Catalogue: h.offers.get, Site: h.site,
-		Namespace: h.config.Namespace, Account: "cloudd", Scratch: h.config.Scratch, Clock: clock.RealClock{},
+	h := &hostedClusters{Daemon: d, api: api, dynamic: dynamicAPI}
+	h.provisioner, err = hosted.New(hosted.Config{
+		Client: api, Dynamic: dynamicAPI, Datastore: h.datastore,
+		Identities:  authority.NewClients(certificates, api, d.config.Namespace, clock.RealClock{}, d.log),
+		IdentityURL: d.config.IAMIssuer, Catalogue: d.offers.get, Site: h.site,
+		Namespace: d.config.Namespace, Account: "cloudd", Scratch: d.config.Scratch, Clock: clock.RealClock{},
 	})
+	return h, err
 }
 
-// setupControllers keeps the machines of clusters, and the datastore that they share.
+// setupControllers keeps the machines of clusters, their control planes as they should be, and the datastore that they
+// share.
 func (h *hostedClusters) setupControllers() error {
+	objects, err := metadata.NewForConfig(h.manager.GetConfig())
+	if err != nil {
+		return err
+	}
 	tenants := tenant.New(tenant.Config{
 		API: h.api, Addresses: machinecontroller.Addresses(h.manager.GetClient()), Clock: clock.RealClock{}, Log: h.log,
 	})
@@ -82,6 +87,7 @@ func (h *hostedClusters) setupControllers() error {
 		func() error { return machines.SetupWithManager(h.manager) },
 		func() error { return groups.SetupWithManager(h.manager) },
 		func() error { return h.manager.Add(leading(h.keepDatastore)) },
+		func() error { return h.manager.Add(leading(hosted.NewKeeper(h.provisioner, objects, h.log).Run)) },
 		func() error {
 			return h.manager.Add(always(func(ctx context.Context) error {
 				<-ctx.Done()

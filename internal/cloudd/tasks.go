@@ -69,10 +69,6 @@ func (d *Daemon) queue() (queue, error) {
 }
 
 func (d *Daemon) setupWorkers(queue task.Queue) error {
-	hosted, err := d.hosted.provisioner()
-	if err != nil {
-		return err
-	}
 	observer, err := taskmetrics.NewWorker(metrics.Registry)
 	if err != nil {
 		return err
@@ -80,7 +76,7 @@ func (d *Daemon) setupWorkers(queue task.Queue) error {
 	worker, err := task.NewWorker(task.Config{
 		Record: record.New(d.manager.GetClient(), d.manager.GetAPIReader(), clock.RealClock{}),
 		Planner: provisioner.Set{
-			v1alpha1.ClusterHosted: hosted,
+			v1alpha1.ClusterHosted: d.hosted.provisioner,
 			v1alpha1.ClusterFake:   fake.New(clock.RealClock{}, d.resolveVersion, d.config.FakeStep),
 		},
 		Identity: d.Identity, Version: d.Version, Clock: clock.RealClock{}, Log: d.log, Observer: observer,

@@ -18,6 +18,9 @@ const (
 	OutputNodes      = "nodes"            // how many nodes there are
 	OutputReadyNodes = "readyNodes"       // how many of them are ready
 	OutputKubeconfig = "kubeconfigSecret" // the Secret with the administrator's kubeconfigs
+	// OutputInventory is what the cluster has made outside itself, each as Kind/name, separated by commas. It is set when
+	// the first of it is about to be made, and shrinks as a deletion goes on; it is empty when nothing is left.
+	OutputInventory = "inventory"
 )
 
 // Provisioner makes, changes and removes clusters of one type.

@@ -50,6 +50,17 @@ func (s *scope) countNodes() {
 	}
 }
 
+// inventory reads what a step wrote: Kind/name, separated by commas.
+func inventory(text string) []v1alpha1.InventoryItem {
+	var items []v1alpha1.InventoryItem
+	for part := range strings.SplitSeq(text, ",") {
+		if kind, name, ok := strings.Cut(part, "/"); ok {
+			items = append(items, v1alpha1.InventoryItem{Kind: kind, Name: name})
+		}
+	}
+	return items
+}
+
 // adopt takes over what a task has brought about.
 func adopt(c *v1alpha1.Cluster, task *v1alpha1.Task) {
 	outputs := task.Status.Outputs
@@ -58,6 +69,9 @@ func adopt(c *v1alpha1.Cluster, task *v1alpha1.Task) {
 	}
 	if value, ok := outputs[provisioner.OutputVersion]; ok {
 		c.Status.Version = value
+	}
+	if value, ok := outputs[provisioner.OutputInventory]; ok {
+		c.Status.Inventory = inventory(value)
 	}
 	if value, ok := outputs[provisioner.OutputKubeconfig]; ok {
 		c.Status.KubeconfigSecret = value

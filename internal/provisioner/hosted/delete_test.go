@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/provisioner"
 )
 
 var removed = []string{"remove-nodes", "remove-control-plane", "remove-datastore", "remove-identity", "remove-namespace"}
@@ -43,7 +44,7 @@ func (w *world) nothingIsLeft() {
 			w.t.Errorf("%s is left", name)
 		}
 	}
-	if left := w.outputs[OutputInventory]; left != "" {
+	if left := w.outputs[provisioner.OutputInventory]; left != "" {
 		w.t.Errorf("the inventory says %s is left", left)
 	}
 }
@@ -59,8 +60,8 @@ func TestDeletionOfWhatIsHalfMade(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.run(v1alpha1.OperationCreate, created[:i]...)
-			if i > 0 && !strings.Contains(w.outputs[OutputInventory], "Namespace/"+w.namespace) {
-				t.Errorf("the inventory says %q", w.outputs[OutputInventory])
+			if i > 0 && !strings.Contains(w.outputs[provisioner.OutputInventory], "Namespace/"+w.namespace) {
+				t.Errorf("the inventory says %q", w.outputs[provisioner.OutputInventory])
 			}
 			w.delete()
 			w.run(v1alpha1.OperationDelete, removed...)

@@ -4,11 +4,8 @@ import (
 	"strings"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/provisioner"
 )
-
-// OutputInventory is what a cluster has made outside itself, each as Kind/name, separated by commas. It is set when the
-// first of it is about to be made, and shrinks as a deletion goes on; it is empty when nothing is left.
-const OutputInventory = "inventory"
 
 // Kinds in the inventory.
 const (
@@ -43,5 +40,5 @@ func (b *build) setInventory(gone ...string) {
 			left = append(left, item.Kind+"/"+item.Name)
 		}
 	}
-	b.scope.SetOutput(OutputInventory, strings.Join(left, ","))
+	b.scope.SetOutput(provisioner.OutputInventory, strings.Join(left, ","))
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
@@ -45,6 +46,9 @@ func (b *build) nodeGroups(ctx context.Context) ([]v1alpha1.NodeGroup, error) {
 // awaitNodes waits until all node groups are what they should be, and the control plane has all of its replicas. The
 // further ones start when the nodes are there, or take their time: on a small machine they would only hold up each other.
 func (b *build) awaitNodes(ctx context.Context) error {
+	if err := b.versionNodes(ctx); err != nil {
+		return err
+	}
 	begun := b.Clock.Now()
 	if started := b.stepStarted("nodes"); started != nil {
 		begun = started.Time
@@ -64,6 +68,33 @@ func (b *build) awaitNodes(ctx context.Context) error {
 		}
 		return false, waitsFor, failed
 	})
+}
+
+// versionNodes tells the groups which version their nodes are to have: that of the control plane, which runs by now.
+func (b *build) versionNodes(ctx context.Context) error {
+	offered, err := b.Catalogue()
+	if err != nil {
+		return err
+	}
+	version, err := b.version(offered)
+	if err != nil {
+		return err
+	}
+	groups, err := b.nodeGroups(ctx)
+	if err != nil {
+		return err
+	}
+	patch := fmt.Appendf(nil, `{"spec":{"version":%q}}`, version)
+	for i := range groups {
+		if groups[i].Spec.Version == version || !groups[i].DeletionTimestamp.IsZero() {
+			continue
+		}
+		_, err := b.ofCluster(resourceNodeGroups).Patch(ctx, groups[i].Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
+		if err != nil {
+			return fmt.Errorf("set the version of node group %s: %w", groups[i].Spec.Group, err)
+		}
+	}
+	return nil
 }
 
 // stepStarted is when a step of the task was first begun.

@@ -43,12 +43,12 @@ func Run(ctx context.Context, config *Config, api *rest.Config, version, identit
 		return err
 	}
 	d := &Daemon{config: config, log: log, manager: m, Version: version, Identity: identity}
+	d.offers = &offers{reader: m.GetClient(), namespace: config.Namespace} // before those who ask it
 	if config.has(RoleControllers) || config.has(RoleWorkers) {
 		if d.hosted, err = d.newHostedClusters(); err != nil {
 			return err
 		}
 	}
-	d.offers = &offers{reader: m.GetClient(), namespace: config.Namespace}
 	for _, part := range []struct {
 		role  Role
 		setup func() error

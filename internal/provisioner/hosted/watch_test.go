@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
@@ -27,6 +28,13 @@ func TestNodesAreWaitedFor(t *testing.T) {
 	case err := <-returned:
 		t.Fatalf("there are no nodes yet: %v", err)
 	case <-time.After(500 * time.Millisecond):
+	}
+	group, err := w.build("").ofCluster(resourceNodeGroups).Get(t.Context(), group.GetName(), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if version, _, _ := unstructured.NestedString(group.Object, "spec", "version"); version == "" {
+		t.Error("the group is not told its version")
 	}
 	status := v1alpha1.NodeGroupStatus{Replicas: 2, ReadyReplicas: 2, UpdatedReplicas: 2, ObservedGeneration: group.GetGeneration()}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)

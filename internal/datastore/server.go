@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -174,7 +175,33 @@ func (s *server) ensure(ctx context.Context, tenant Tenant) (Credentials, error)
 	if err != nil {
 		return Credentials{}, err
 	}
-	return Credentials{Endpoints: []string{s.address()}, Prefix: prefixOf(tenant.Name), CA: signer.pem, Pair: pair}, nil
+	endpoints, err := s.endpoints(ctx, client)
+	if err != nil {
+		return Credentials{}, err
+	}
+	return Credentials{Endpoints: endpoints, Prefix: prefixOf(tenant.Name), CA: signer.pem, Pair: pair}, nil
+}
+
+// endpoints are where tenants find it. Of several members they know each: an API server that is connected to all of them
+// goes on with the others when one is lost, without a name to look up or a connection to make.
+func (s *server) endpoints(ctx context.Context, client *clientv3.Client) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	list, err := client.MemberList(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list members: %w", err)
+	}
+	var voting []string
+	for _, member := range list.Members {
+		if !member.IsLearner && len(member.ClientURLs) > 0 {
+			voting = append(voting, member.ClientURLs[0])
+		}
+	}
+	if len(voting) < 2 {
+		return []string{s.address()}, nil
+	}
+	slices.Sort(voting)
+	return voting, nil
 }
 
 // args are etcd's flags.

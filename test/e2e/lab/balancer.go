@@ -2,7 +2,9 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -27,7 +29,7 @@ func (l *Lab) Balancer(t *testing.T, nodes ...*Node) string {
 	for _, node := range nodes {
 		b.nodes = append(b.nodes, node.IP)
 	}
-	if err := b.direct(b.nodes); err != nil {
+	if err := errors.Join(b.stayBetween(), b.direct(b.nodes)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -45,6 +47,16 @@ type balancer struct {
 	nodes              []string
 	misses             []int // of each node, in a row
 	used               []string
+}
+
+// stayBetween keeps the router from telling nodes of the shorter way to one another: it would lead past it.
+func (b *balancer) stayBetween() error {
+	return linux.InNamespace(namespacePath(b.namespace), func() error {
+		return errors.Join(
+			os.WriteFile("/proc/sys/net/ipv4/conf/all/send_redirects", []byte("0"), 0),
+			os.WriteFile("/proc/sys/net/ipv4/conf/seg0/send_redirects", []byte("0"), 0),
+		)
+	})
 }
 
 func (b *balancer) run(ctx context.Context, logf func(string, ...any)) {

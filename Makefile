@@ -24,7 +24,7 @@ STEP    := hack/step.sh
 scenarios  = $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard test/$(1)/*/*_test.go)))))
 SCENARIOS := $(filter-out lab,$(call scenarios,e2e))
 BENCHES   := $(call scenarios,bench)
-FIRST     := single multinode
+FIRST     := hosted
 
 ##@ Use
 
@@ -76,7 +76,7 @@ clean: ## Remove what was built; the content cache stays
 ##@ Check
 
 .PHONY: test
-test: packages distro build unit $(FIRST:%=e2e-%) ## Unit tests, house rules, and the first scenarios: single, multinode
+test: packages distro build unit $(FIRST:%=e2e-%) ## Unit tests, house rules, and the scenario of the main job: hosted
 
 .PHONY: test-all
 test-all: packages distro build $(patsubst %,e2e-%,$(filter-out $(FIRST),$(SCENARIOS))) ## Every other scenario

@@ -18,6 +18,10 @@ import (
 	"plasmacloud.io/plasmacloud/internal/release"
 )
 
+// tokenMemory is how long an API server remembers whom the identity service has let in: a user who is disabled is refused
+// within seconds, and one who works asks but now and then.
+const tokenMemory = 5 * time.Second
+
 // The containers of a control plane, named as their images are.
 const (
 	containerAPIServer         = "kube-apiserver"
@@ -193,7 +197,7 @@ func (p *plane) containers() ([]corev1.Container, error) {
 		EgressSelector: l.path(egressSelectorFile), SharedAddress: true, ShutdownDelay: shutdownDelay,
 	}
 	if _, ok := p.files[webhook.FileName]; ok {
-		server.Webhook = bootstrap.Webhook{Config: l.path(webhook.FileName), CacheTTL: 2 * time.Minute}
+		server.Webhook = bootstrap.Webhook{Config: l.path(webhook.FileName), CacheTTL: tokenMemory}
 	}
 	client := func(kubeconfig string) bootstrap.Client {
 		return bootstrap.Client{Kubeconfig: l.path(kubeconfig), BindAddress: "0.0.0.0", Lease: lease}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -11,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netlink"
 
 	"plasmacloud.io/plasmacloud/internal/network/linux"
 )
@@ -120,6 +123,21 @@ table ip balancer {
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("set up load balancer: %w: %s", err, output)
 	}
+	lost := slices.DeleteFunc(slices.Clone(b.used), func(node string) bool { return slices.Contains(nodes, node) })
 	b.used = nodes
+	return linux.InNamespace(namespacePath(b.namespace), func() error { return forget(lost) })
+}
+
+// forget ends the connections to nodes that are gone: a client that uses a port again must not be led there.
+func forget(nodes []string) error {
+	for _, node := range nodes {
+		filter := &netlink.ConntrackFilter{}
+		if err := filter.AddIP(netlink.ConntrackReplySrcIP, net.ParseIP(node)); err != nil {
+			return err
+		}
+		if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.FAMILY_V4, filter); err != nil {
+			return fmt.Errorf("forget connections to %s: %w", node, err)
+		}
+	}
 	return nil
 }

@@ -21,9 +21,10 @@ import (
 const (
 	probeInterval = 250 * time.Millisecond
 	probeTimeout  = 3 * time.Second
-	// longestSilence is how long a client that asks again and again may go without an answer.
-	longestSilence = 20 * time.Second
-	// settledAfter is when the last connection may have been sent to the lost node.
+	// longestSilence is how long a client that asks again and again may go without an answer: until the node is taken for
+	// lost, every second connection leads to its replica, and it happens that several in a row do.
+	longestSilence = 25 * time.Second
+	// settledAfter is how long after the first failure the last one may be.
 	settledAfter = 60 * time.Second
 )
 

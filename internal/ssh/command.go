@@ -116,7 +116,7 @@ func (c *Client) runOnce(ctx context.Context, command Command, marker string) (R
 		return Result{}, fmt.Errorf("run %s: %w", command.Args[0], err)
 	}
 	input, leash := io.Pipe()
-	defer leash.Close()
+	defer func() { _ = leash.Close() }()
 	go func() {
 		_, _ = fmt.Fprintf(leash, "%s%s\n%s\n%s\n", env, marker, base64.StdEncoding.EncodeToString(command.Stdin), marker)
 	}()

@@ -229,7 +229,7 @@ func (c *Client) UploadFile(ctx context.Context, local string, file File) (chang
 	if err != nil {
 		return false, fmt.Errorf("lay file %s: %w", file.Path, err)
 	}
-	defer source.Close()
+	defer func() { _ = source.Close() }()
 	info, err := source.Stat()
 	if err != nil {
 		return false, fmt.Errorf("lay file %s: %w", file.Path, err)

@@ -90,10 +90,10 @@ func TestOneHostInTwoInstallations(t *testing.T) {
 }
 
 // dirty makes of a host what a node leaves behind.
-const dirty = `
+const dirty = `set -e
 mkdir -p /var/lib/k8shost/agent /run/k8shost/x /var/lib/plasmacloud /usr/local/lib/plasmacloud/release /usr/local/bin
 mount -t tmpfs x /var/lib/k8shost/agent && mount -t tmpfs y /run/k8shost/x
-ip link add prism-0123abcd type dummy && ip link add pn0123456789abc type dummy && ip link add mine type dummy
+ip link add prism-0123abcd type veth peer name pn0123456789abc && ip link add mine type veth peer name mine-too
 nft add table inet prismnet-0123abcd && nft add table inet plasmacloud && nft add table inet mine
 printf '#!/bin/sh\necho "$@" >>/var/log/k8shost-called\n' >/usr/local/bin/k8shost && chmod 755 /usr/local/bin/k8shost
 mkdir -p /root/.ssh && echo 'ssh-ed25519 MINE me' >>/root/.ssh/authorized_keys
@@ -125,8 +125,8 @@ func TestAHostIsReturnedClean(t *testing.T) {
 	if left := host.Do("cat " + "/etc/plasmacloud-lease/* 2>/dev/null; ls -d /var/lib/k8shost /run/k8shost /var/lib/plasmacloud /usr/local/lib/plasmacloud /etc/k8shost/.token* /etc/k8shost/token /srv/some/file 2>/dev/null || :"); left != "" {
 		t.Errorf("left is %q", left)
 	}
-	if got := host.Do("cat /root/.ssh/authorized_keys; nft list tables; sed -n 's/^ *\\(.*\\):.*/\\1/p' /proc/net/dev | grep -c 'mine\\|prism\\|pn0'; cat /var/log/k8shost-called; grep -c k8shost /proc/self/mounts || :"); got !=
-		"ssh-ed25519 MINE me\ntable inet mine\n1\ndown --data-dir /var/lib/k8shost --purge\n0" {
+	if got := host.Do("cat /root/.ssh/authorized_keys; nft list tables; sed -n 's/^ *\\(.*\\):.*/\\1/p' /proc/net/dev | grep 'mine\\|prism\\|pn0' | sort; cat /var/log/k8shost-called; grep -c k8shost /proc/self/mounts || :"); got !=
+		"ssh-ed25519 MINE me\ntable inet mine\nmine\nmine-too\ndown --data-dir /var/lib/k8shost --purge\n0" {
 		t.Errorf("left is %q", got)
 	}
 	if cleaner.calls != 1 {

@@ -136,7 +136,7 @@ func (w *world) driver(adjust ...func(*Config)) *Driver {
 	pool := remote.NewPool(remote.Config{KeepAlive: 2 * time.Second, Backoff: 50 * time.Millisecond, Attempts: 3, HandshakeTimeout: time.Minute})
 	config := Config{
 		Inventory: w.inventory, Records: w.records, Pool: pool, Clock: clock.RealClock{},
-		Log: slog.New(slog.DiscardHandler), Heartbeat: 300 * time.Millisecond, Retry: 100 * time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(w.Output(), nil)), Heartbeat: 300 * time.Millisecond, Retry: 100 * time.Millisecond,
 	}
 	for _, change := range adjust {
 		change(&config)

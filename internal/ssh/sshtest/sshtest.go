@@ -135,10 +135,10 @@ func generate(tb testing.TB) (private []byte, public string) {
 func (h *Host) boot(namespaces []string) {
 	h.tb.Helper()
 	layers := filepath.Join(h.dir, "layers")
-	if err := os.MkdirAll(layers, 0o755); err != nil {
+	if err := os.MkdirAll(layers, 0o700); err != nil {
 		h.tb.Fatal(err)
 	}
-	if err := os.Chmod(h.dir, 0o755); err != nil { // users of the host read their authorized_keys
+	if err := os.Chmod(h.dir, 0o755); err != nil { //nolint:gosec // Users of the host read their authorized_keys there.
 		h.tb.Fatal(err)
 	}
 	words := append(namespaces, "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private", "sh", "-c", hostScript, "sh", layers)
@@ -187,7 +187,7 @@ func (h *Host) listen(address string) {
 
 // serve has sshd deal with a connection, as inetd does.
 func (h *Host) serve(conn net.Conn) {
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	file, err := conn.(*net.TCPConn).File()
 	if err != nil {
 		return
@@ -206,7 +206,7 @@ func (h *Host) serve(conn net.Conn) {
 	if err != nil {
 		return
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	sshd.Stderr = log
 	err = sshd.Start()
 	_ = file.Close()

@@ -1,11 +1,13 @@
 //go:build e2e
 
-// Package hostedfaults is the scenario of hosted clusters in trouble: the daemon killed at every step of a creation and
-// of a deletion, clusters deleted while they are made, clusters that cannot be made, and many made and deleted in a row.
+// Package hostedfaults is the scenario of hosted clusters in trouble: the daemon killed again and again while several are
+// made and deleted, each in another step, clusters deleted while they are made, clusters that cannot be made, and many made and deleted in a row.
 package hostedfaults
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,8 +21,8 @@ func TestHostedFaults(t *testing.T) {
 	l := lab.New(t)
 	host := l.Node(t, "host")
 	lab.Step(t, "up", func(t *testing.T) { host.Cloud(t, "up", "--data-dir", host.Data.Path()) })
-	lab.Step(t, "the daemon is killed at every step of a creation", func(t *testing.T) { killCreating(t, host) })
-	lab.Step(t, "the daemon is killed at every step of a deletion", func(t *testing.T) { killDeleting(t, host) })
+	lab.Step(t, "the daemon is killed again and again while clusters are made", func(t *testing.T) { killCreating(t, host) })
+	lab.Step(t, "and while they are deleted", func(t *testing.T) { killDeleting(t, host) })
 	lab.Step(t, "a cluster is deleted while it is made", func(t *testing.T) { deleteEarly(t, host) })
 	lab.Step(t, "what cannot be made says why", func(t *testing.T) { badInput(t, host) })
 	lab.Step(t, "a lost control plane is deleted by force", func(t *testing.T) { force(t, host) })
@@ -35,50 +37,67 @@ func kill(t *testing.T, host *lab.Node) {
 	host.Kubectl(t, "delete", "pods", "-n", "plasmacloud-system", "-l", "app=cloudd", "--grace-period=0", "--force")
 }
 
-// killAtEveryStep kills the daemon whenever the cluster's task of an operation has come to another step. It returns the
-// steps in which it did.
-func killAtEveryStep(t *testing.T, host *lab.Node, cluster, operation string, done func() error) []string {
+// crowd are clusters that are made at once: whenever the daemon is killed, each is in another step.
+var crowd = []string{"tough-0", "tough-1", "tough-2", "tough-3"}
+
+// steps are those that the clusters' tasks of an operation are in.
+func steps(t *testing.T, host *lab.Node, operation string) []string {
 	t.Helper()
-	var killed []string
-	lab.Eventually(t, 6*time.Minute, operation+" of "+cluster, func() error {
-		step, err := host.TryKubectl("get", "tasks.plasmacloud.io", "-n", namespace, "-l", "plasmacloud.io/cluster="+cluster,
-			"-o", fmt.Sprintf("jsonpath={.items[?(@.spec.operation==%q)].status.step}", operation))
-		if err == nil && step != "" && (len(killed) == 0 || killed[len(killed)-1] != step) {
-			killed = append(killed, step)
-			kill(t, host)
+	found := host.Kubectl(t, "get", "tasks.plasmacloud.io", "-n", namespace,
+		"-o", fmt.Sprintf("jsonpath={.items[?(@.spec.operation==%q)].status.step}", operation))
+	return strings.Fields(found)
+}
+
+// killInBetween kills the daemon several times while an operation goes on, and returns the steps that it was in.
+func killInBetween(t *testing.T, host *lab.Node, operation string) map[string]bool {
+	t.Helper()
+	seen := map[string]bool{}
+	for range 5 {
+		<-time.After(700 * time.Millisecond)
+		for _, step := range steps(t, host, operation) {
+			seen[step] = true
 		}
-		return done()
-	})
-	return killed
+		kill(t, host)
+		lab.Eventually(t, 2*time.Minute, "the daemon is back", func() error {
+			_, err := host.TryKubectl("rollout", "status", "deployment/cloudd", "-n", "plasmacloud-system", "--timeout=1s")
+			return err
+		})
+	}
+	t.Logf("killed in %v", slices.Sorted(maps.Keys(seen)))
+	return seen
 }
 
 func killCreating(t *testing.T, host *lab.Node) {
-	host.Cloud(t, "k8s", "create", "--name", "tough", "--workers", "1")
-	killed := killAtEveryStep(t, host, "tough", "Create", func() error { return phase(host, "tough", "RUNNING") })
-	if len(killed) < 4 {
-		t.Errorf("killed in %v only", killed)
+	for _, name := range crowd {
+		host.Cloud(t, "k8s", "create", "--name", name, "--workers", "1", "--instance-type", "u1.small")
 	}
-	t.Logf("killed in %v", killed)
-	operations := host.Kubectl(t, "get", "tasks.plasmacloud.io", "-n", namespace, "-l", "plasmacloud.io/cluster=tough", "-o", "jsonpath={.items[*].spec.operation}")
-	if operations != "Create" {
-		t.Errorf("tasks of the cluster: %q, want one", operations)
+	if seen := killInBetween(t, host, "Create"); len(seen) < 3 {
+		t.Errorf("the daemon was killed in few steps: %v", seen)
 	}
-	tough := host.Tenant(t, "default", "tough")
-	tough.AwaitNodes(t, 1)
-	if machines := strings.Fields(host.Kubectl(t, "get", "machines.plasmacloud.io", "-n", namespace, "-o", "name")); len(machines) != 1 {
-		t.Errorf("machines: %v, want one", machines)
+	for _, name := range crowd {
+		lab.Eventually(t, 6*time.Minute, name+" runs", func() error { return phase(host, name, "RUNNING") })
+		operations := host.Kubectl(t, "get", "tasks.plasmacloud.io", "-n", namespace, "-l", "plasmacloud.io/cluster="+name, "-o", "jsonpath={.items[*].spec.operation}")
+		if operations != "Create" {
+			t.Errorf("tasks of %s: %q, want one", name, operations)
+		}
+		if machines := strings.Fields(host.Kubectl(t, "get", "machines.plasmacloud.io", "-n", namespace, "-l", "plasmacloud.io/cluster="+name, "-o", "name")); len(machines) != 1 {
+			t.Errorf("machines of %s: %v, want one", name, machines)
+		}
+		host.Tenant(t, "default", name).AwaitNodes(t, 1)
 	}
 }
 
 func killDeleting(t *testing.T, host *lab.Node) {
-	tough := host.Tenant(t, "default", "tough")
-	host.Cloud(t, "k8s", "delete", "tough", "--yes")
-	killed := killAtEveryStep(t, host, "tough", "Delete", func() error { return gone(host, "tough") })
-	if len(killed) < 2 {
-		t.Errorf("killed in %v only", killed)
+	for _, name := range crowd {
+		host.Cloud(t, "k8s", "delete", name, "--yes")
 	}
-	t.Logf("killed in %v", killed)
-	tough.AwaitGone(t)
+	if seen := killInBetween(t, host, "Delete"); len(seen) < 2 {
+		t.Errorf("the daemon was killed in few steps: %v", seen)
+	}
+	for _, name := range crowd {
+		lab.Eventually(t, 4*time.Minute, name+" is gone", func() error { return gone(host, name) })
+		(&lab.Tenant{Host: host, Project: "default", Name: name}).AwaitGone(t)
+	}
 }
 
 // deleteEarly deletes clusters at once, and when the control plane is about to start.

@@ -7,11 +7,15 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 )
+
+// overAfter is how long sessions have to notice the end of their connection.
+const overAfter = time.Second
 
 // maxSessions is how many commands run over one connection at once. Servers allow ten, unless told otherwise.
 const maxSessions = 8
@@ -23,6 +27,7 @@ type connection struct {
 	host    Host
 	letGo   func() // of the way to the host
 	ended   chan struct{}
+	over    chan struct{} // is closed a while after ended, when everybody has had the chance to notice by themselves
 	tickets chan struct{}
 	sudo    chan bool // holds whether root was become already
 
@@ -35,7 +40,7 @@ type connection struct {
 func newConnection(client *ssh.Client, raw net.Conn, host Host, letGo func()) *connection {
 	c := &connection{
 		client: client, raw: raw, host: host, letGo: letGo, used: time.Now(),
-		ended: make(chan struct{}), tickets: make(chan struct{}, maxSessions), sudo: make(chan bool, 1),
+		ended: make(chan struct{}), over: make(chan struct{}), tickets: make(chan struct{}, maxSessions), sudo: make(chan bool, 1),
 	}
 	c.sudo <- host.user() == "root"
 	return c
@@ -101,6 +106,7 @@ func (c *connection) watch(interval, patience time.Duration) {
 		c.close(err)
 		c.letGo()
 		close(c.ended)
+		time.AfterFunc(overAfter, func() { close(c.over) })
 	}()
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -146,6 +152,7 @@ func (c *connection) begin(ctx context.Context, line string, s conversation) (*s
 		session *ssh.Session
 		err     error
 	}
+	var told atomic.Bool // the host was told to run it, or is just being told
 	done := make(chan outcome, 1)
 	go func() {
 		session, err := c.client.NewSession()
@@ -154,6 +161,7 @@ func (c *connection) begin(ctx context.Context, line string, s conversation) (*s
 			return
 		}
 		session.Stdin, session.Stdout, session.Stderr = s.stdin, s.stdout, s.stderr
+		told.Store(true)
 		if err := session.Start(line); err != nil {
 			done <- outcome{err: c.why(err)}
 			return
@@ -163,10 +171,20 @@ func (c *connection) begin(ctx context.Context, line string, s conversation) (*s
 	select {
 	case o := <-done:
 		return o.session, o.err
+	case <-c.over:
+		// A session that is asked for in the moment in which the connection ends is never answered.
+		if told.Load() {
+			return nil, c.why(io.ErrUnexpectedEOF)
+		}
+		return nil, errNotBegun{c.why(io.ErrUnexpectedEOF)}
 	case <-ctx.Done():
 		go func() {
-			if o := <-done; o.session != nil {
-				_ = o.session.Close()
+			select {
+			case o := <-done:
+				if o.session != nil {
+					_ = o.session.Close()
+				}
+			case <-c.over:
 			}
 		}()
 		return nil, ctx.Err()
@@ -196,6 +214,8 @@ func (c *connection) exec(ctx context.Context, line string, s conversation) erro
 		return c.judge(err)
 	case <-s.finished:
 		return nil
+	case <-c.over:
+		return c.why(io.ErrUnexpectedEOF)
 	case <-ctx.Done():
 	}
 	if s.hangUp == nil {

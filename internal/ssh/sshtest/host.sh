@@ -6,7 +6,7 @@ tac /proc/self/mounts | while read -r _ mounted _; do
 	case $mounted in
 	/run/k8shost/* | /var/lib/k8shost/* | /var/lib/plasmacloud/*) echo "$mounted" ;;
 	esac
-done | xargs --no-run-if-empty umount -l || :
+done | xargs --no-run-if-empty umount -l 2>/dev/null || :
 mount -t tmpfs -o mode=0755,size=16g layers "$1"
 for folder in etc root usr var opt srv; do
 	[ -d "/$folder" ] || continue

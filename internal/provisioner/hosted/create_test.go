@@ -269,6 +269,29 @@ func TestIdentityIsTheProjects(t *testing.T) {
 }
 
 // The address that a cluster was given stays, whatever address new clusters get, for as long as a node has it.
+func TestADeletedServiceGetsItsPortsBack(t *testing.T) {
+	w := newWorld(t)
+	w.run(v1alpha1.OperationCreate, created...)
+	services := w.client.CoreV1().Services(w.namespace)
+	before, err := services.Get(t.Context(), controlPlaneName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := services.Delete(t.Context(), controlPlaneName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.run(v1alpha1.OperationRepair, created...)
+	after, err := services.Get(t.Context(), controlPlaneName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{portAPI, portKonnectivity} {
+		if had, has := nodePort(before, name), nodePort(after, name); had != has || has == 0 {
+			t.Errorf("port %s was %d, is %d", name, had, has)
+		}
+	}
+}
+
 func TestAddressStays(t *testing.T) {
 	w := newWorld(t)
 	w.run(v1alpha1.OperationCreate, created...)

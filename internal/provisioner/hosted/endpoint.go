@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -110,6 +111,9 @@ func (b *build) ensureService(ctx context.Context, site Site, starts bool) (*cor
 	service, err := services.Get(ctx, controlPlaneName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		fresh := &corev1.Service{ObjectMeta: b.meta(controlPlaneName)}
+		if fresh.Spec.Ports, err = b.portsBefore(ctx); err != nil {
+			return nil, err
+		}
 		b.describeService(fresh, site, starts)
 		service, err = services.Create(ctx, fresh, metav1.CreateOptions{FieldManager: manager})
 	}
@@ -138,6 +142,28 @@ func (b *build) starts(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("read the control plane: %w", err)
 	}
 	return deployment.Status.ReadyReplicas == 0, nil
+}
+
+// portsBefore are those of a Service that somebody has deleted: machines and kubeconfigs know them. There are none where
+// the cluster is new.
+func (b *build) portsBefore(ctx context.Context) ([]corev1.ServicePort, error) {
+	kept, err := b.secret(ctx, bootstrap.JoinSecretName)
+	if err != nil || len(kept.Data[bootstrap.JoinSecretKey]) == 0 {
+		return nil, err
+	}
+	join, err := bootstrap.ParseJoin(kept.Data[bootstrap.JoinSecretKey])
+	if err != nil {
+		return nil, err
+	}
+	var ports []corev1.ServicePort
+	for name, address := range map[string]string{portAPI: strings.TrimPrefix(join.Server, "https://"), portKonnectivity: join.Konnectivity} {
+		if _, text, err := net.SplitHostPort(address); err == nil {
+			if port, err := strconv.ParseInt(text, 10, 32); err == nil {
+				ports = append(ports, corev1.ServicePort{Name: name, NodePort: int32(port)})
+			}
+		}
+	}
+	return ports, nil
 }
 
 // describeService says what the Service should be, given the ports that it was given. It leads to a replica that is not

@@ -73,7 +73,7 @@ func walls(t *testing.T, from, to *lab.Tenant) {
 	var script strings.Builder
 	for what, address := range others {
 		place, port, _ := strings.Cut(address, ":")
-		fmt.Fprintf(&script, "(timeout 5 bash -c 'echo > /dev/tcp/%s/%s' 2>/dev/null && echo '%s') &\n", place, port, what)
+		fmt.Fprintf(&script, "(timeout 5 bash -c 'echo > /dev/tcp/%s/%s' 2>/dev/null && echo \"%s\") &\n", place, port, what)
 	}
 	reached := host.Kubectl(t, "exec", "-n", from.Infrastructure(t), machine, "--", "bash", "-c", script.String()+"wait")
 	if reached != "its own API" {

@@ -6,13 +6,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -250,14 +253,47 @@ func testImage(t *testing.T, in *installation) {
 
 func yes() *bool { y := true; return &y }
 
+// finalize does what controllers do where there are some: it lets go of what was deleted.
+func finalize(ctx context.Context, in *installation) {
+	_ = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		var volumes corev1.PersistentVolumeList
+		if err := in.client.List(ctx, &volumes); err == nil {
+			for i := range volumes.Items {
+				if volume := &volumes.Items[i]; volume.DeletionTimestamp != nil {
+					volume.Finalizers = nil
+					_ = in.client.Update(ctx, volume)
+				}
+			}
+		}
+		namespace, err := in.kube.CoreV1().Namespaces().Get(ctx, Namespace, metav1.GetOptions{})
+		if err == nil && namespace.DeletionTimestamp != nil {
+			namespace.Spec.Finalizers = nil
+			_, _ = in.kube.CoreV1().Namespaces().Finalize(ctx, namespace, metav1.UpdateOptions{})
+		}
+		return apierrors.IsNotFound(err) && len(volumes.Items) == 0, nil
+	})
+}
+
 // testPurge: nothing of ours is left.
 func testPurge(t *testing.T, in *installation) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	must(t, in.client.Create(ctx, &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "plasmacloud-volume", Labels: map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentDatastore}},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/nowhere"}},
+		},
+	}))
+	var finalizing sync.WaitGroup
+	finalizing.Go(func() { finalize(ctx, in) })
 	for range 2 {
 		must(t, in.purge(ctx))
 	}
+	finalizing.Wait()
 	for resource, root := range map[string]string{
+		"namespaces": "/api/v1", "persistentvolumes": "/api/v1",
 		"clusterroles": "/apis/rbac.authorization.k8s.io/v1", "clusterrolebindings": "/apis/rbac.authorization.k8s.io/v1",
 		"validatingadmissionpolicies": "/apis/admissionregistration.k8s.io/v1", "customresourcedefinitions": "/apis/apiextensions.k8s.io/v1",
 	} {

@@ -42,6 +42,7 @@ func (in *installation) purge(ctx context.Context) error {
 		{"remove the API", in.removeKinds},
 		{"remove the daemon", in.removeDaemon},
 		{"remove roles", in.removeRoles},
+		{"remove the datastore", in.removeDatastore},
 	} {
 		in.progress.Step(step.name)
 		if err := step.do(ctx); err != nil {
@@ -129,6 +130,34 @@ func (in *installation) removeRoles(ctx context.Context) error {
 		objects = append(objects, object)
 	}
 	return in.removeAll(ctx, objects...)
+}
+
+// removeDatastore removes the volumes, which are in no namespace, and waits until the platform's own is gone with what ran
+// there. Data that volumes have on hosts are for the hosts' owner to remove.
+func (in *installation) removeDatastore(ctx context.Context) error {
+	var volumes corev1.PersistentVolumeList
+	if err := in.client.List(ctx, &volumes, client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentDatastore}); err != nil {
+		return fmt.Errorf("list volumes: %w", err)
+	}
+	gone := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}}
+	for i := range volumes.Items {
+		gone = append(gone, &volumes.Items[i])
+	}
+	if err := in.removeAll(ctx, gone...); err != nil {
+		return err
+	}
+	return in.until(ctx, func(ctx context.Context) (bool, error) {
+		for _, object := range gone {
+			err := in.client.Get(ctx, client.ObjectKeyFromObject(object), object)
+			if err == nil {
+				err = fmt.Errorf("%s is still there", object.GetName())
+			}
+			if !apierrors.IsNotFound(err) {
+				return false, err
+			}
+		}
+		return true, nil
+	})
 }
 
 func (in *installation) removeAll(ctx context.Context, objects ...client.Object) error {

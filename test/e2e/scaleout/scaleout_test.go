@@ -282,8 +282,9 @@ func (s *scenario) remove(t *testing.T) {
 		tenant.AwaitGone(t)
 	}
 	s.admin.Cloud(t, "down", "--kubeconfig", s.admin.Data.AdminKubeconfig(), "--purge", "--yes")
-	left := s.admin.Kubectl(t, "get", "namespaces,persistentvolumes,crds,clusterroles,clusterrolebindings", "-o", "name")
-	if strings.Contains(left, "plasmacloud") {
-		t.Errorf("it left\n%s", left)
+	for left := range strings.FieldsSeq(s.admin.Kubectl(t, "get", "namespaces,persistentvolumes,crds,clusterroles,clusterrolebindings", "-o", "name")) {
+		if strings.Contains(left, "plasmacloud") {
+			t.Errorf("it left %s", left)
+		}
 	}
 }

@@ -130,7 +130,7 @@ func TestAnIdleConnectionIsClosed(t *testing.T) {
 	host := sshtest.Start(t)
 	proxy := sshtest.NewProxy(t, host)
 	config := impatient
-	config.KeepAlive, config.IdleTimeout = 100*time.Millisecond, 200*time.Millisecond
+	config.IdleTimeout = 200 * time.Millisecond
 	client := newPool(t, config).Client(behind(t, host, proxy))
 	for i := range 2 {
 		if _, err := client.Run(newContext(t), remote.Command{Step: "work", Args: []string{"true"}}); err != nil {

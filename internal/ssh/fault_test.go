@@ -26,7 +26,7 @@ var faults = map[string]func(*sshtest.Host, *sshtest.Proxy){
 	"reset": func(_ *sshtest.Host, proxy *sshtest.Proxy) { proxy.Drop() },
 	"stalled": func(_ *sshtest.Host, proxy *sshtest.Proxy) {
 		proxy.Stall()
-		time.AfterFunc(4*time.Second, proxy.Resume)
+		time.AfterFunc(7*time.Second, proxy.Resume)
 	},
 	"ended by the server": func(host *sshtest.Host, _ *sshtest.Proxy) { host.Do("pkill -f '^sshd: root' -o") },
 }

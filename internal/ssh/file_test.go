@@ -72,7 +72,7 @@ func TestAnUploadGoesOnWhereItWasBroken(t *testing.T) {
 	}
 	breaks := []func(){
 		func() { proxy.Drop() },
-		func() { proxy.Stall(); time.AfterFunc(4*time.Second, proxy.Resume) },
+		func() { proxy.Stall(); time.AfterFunc(7*time.Second, proxy.Resume) },
 		func() { proxy.Drop() },
 	}
 	var highest, sent int64

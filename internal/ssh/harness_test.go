@@ -15,7 +15,7 @@ const patience = 60 * time.Second
 
 // impatient is how a pool is that is to notice failures soon.
 var impatient = remote.Config{
-	DialTimeout: 10 * time.Second, HandshakeTimeout: 20 * time.Second, KeepAlive: time.Second, Backoff: 50 * time.Millisecond, Attempts: 4,
+	DialTimeout: 10 * time.Second, HandshakeTimeout: 20 * time.Second, KeepAlive: 2 * time.Second, Backoff: 50 * time.Millisecond, Attempts: 4,
 }
 
 // newPool is a pool that ends with the test.

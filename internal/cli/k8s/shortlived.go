@@ -103,7 +103,7 @@ func issue(ctx context.Context, client kubernetes.Interface, user, group string,
 		return nil, nil, err
 	}
 	request = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request})
-	name, uid, err := csr.RequestCertificate(client, request, "", certificatesv1.KubeAPIServerClientSignerName, &ttl,
+	name, uid, err := csr.RequestCertificateWithContext(ctx, client, request, "", certificatesv1.KubeAPIServerClientSignerName, &ttl,
 		[]certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}, private)
 	if err != nil {
 		return nil, nil, err

@@ -88,7 +88,7 @@ func measureLife(t *testing.T, host *lab.Node, api management, name string) life
 		t.Fatalf("wait for the API of %s: %v", name, err)
 	}
 	l.api = time.Since(began)
-	tenant, err := kubernetes.NewForConfig(restConfig(t, host, api.kubeconfig(t, ctx, name)))
+	tenant, err := kubernetes.NewForConfig(restConfig(t, host, api.kubeconfig(ctx, t, name)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,12 +108,12 @@ func measureLife(t *testing.T, host *lab.Node, api management, name string) life
 	if err := errors.Join(<-nodeReady, <-running); err != nil {
 		t.Fatal(err)
 	}
-	l.deleted = api.remove(t, ctx, host, name)
+	l.deleted = api.remove(ctx, t, host, name)
 	return l
 }
 
 // remove deletes clusters and waits until nothing is left of them.
-func (m management) remove(t *testing.T, ctx context.Context, host *lab.Node, names ...string) time.Duration {
+func (m management) remove(ctx context.Context, t *testing.T, host *lab.Node, names ...string) time.Duration {
 	t.Helper()
 	began := time.Now()
 	host.Cloud(t, append([]string{"k8s", "delete", "--yes"}, names...)...)
@@ -169,7 +169,7 @@ func (m management) answers(ctx context.Context, host *lab.Node, name string) er
 	return nil
 }
 
-func (m management) kubeconfig(t *testing.T, ctx context.Context, name string) []byte {
+func (m management) kubeconfig(ctx context.Context, t *testing.T, name string) []byte {
 	t.Helper()
 	var content []byte
 	err := measure.Poll(ctx, func() error {
@@ -249,6 +249,6 @@ func measureCrowd(t *testing.T, host *lab.Node, api management, size int) crowd 
 		}
 	}
 	c.memory = float64(private) / float64(size) / measure.Mebibyte
-	api.remove(t, ctx, host, names...)
+	api.remove(ctx, t, host, names...)
 	return c
 }

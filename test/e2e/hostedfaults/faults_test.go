@@ -5,6 +5,7 @@
 package hostedfaults
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -100,14 +101,14 @@ func killDeleting(t *testing.T, host *lab.Node) {
 	}
 }
 
-// deleteEarly deletes clusters at once, and when the control plane is about to start.
+// deleteEarly deletes a cluster at once, and another when its control plane is about to start.
 func deleteEarly(t *testing.T, host *lab.Node) {
-	for name, step := range map[string]string{"early-a": "", "early-b": "control-plane"} {
+	for name, starts := range map[string]bool{"early-a": false, "early-b": true} {
 		host.Cloud(t, "k8s", "create", "--name", name, "--workers", "1")
-		lab.Eventually(t, time.Minute, name+" is at step "+step, func() error {
-			have, err := host.TryKubectl("get", "tasks.plasmacloud.io", "-n", namespace, "-l", "plasmacloud.io/cluster="+name, "-o", "jsonpath={.items[*].status.step}")
-			if err == nil && step != "" && have != step {
-				err = fmt.Errorf("it is at %q", have)
+		lab.Eventually(t, time.Minute, name+" begins", func() error {
+			endpoint, err := host.TryKubectl("get", "clusters.plasmacloud.io", name, "-n", namespace, "-o", "jsonpath={.status.endpoint}")
+			if err == nil && starts && endpoint == "" {
+				err = errors.New("it has no endpoint yet")
 			}
 			return err
 		})
@@ -117,6 +118,7 @@ func deleteEarly(t *testing.T, host *lab.Node) {
 }
 
 func badInput(t *testing.T, host *lab.Node) {
+	host.Kubectl(t, "patch", "projects.plasmacloud.io/default", "--type=merge", "-p", `{"spec":{"quota":{"nodes":10}}}`)
 	for wanted, args := range map[string][]string{
 		"v1.36":        {"--name", "old", "--version", "v1.20"},
 		"nodes":        {"--name", "crowded", "--workers", "900"},

@@ -5,10 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -61,17 +59,7 @@ func BringMachine(t *testing.T, catalogue *release.Catalogue, node *lab.Node, ve
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctr, err := catalogue.Binary("ctr")
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader, writer := io.Pipe()
-	go func() { writer.CloseWithError(catalogue.Export(writer, release.Refs(machine)...)) }()
-	load := exec.Command(ctr, "--address", node.Data.ContainerdSocket(), "--namespace", "k8s.io", "images", "import", "--local", "-")
-	load.Stdin = reader
-	if output, err := load.CombinedOutput(); err != nil {
-		t.Fatalf("import the machine image: %v\n%s", err, output)
-	}
+	node.ImportImages(t, machine.Refs...)
 	images = node.Data.Path() + "-kubeadm"
 	if err := os.MkdirAll(images, 0o700); err != nil {
 		t.Fatal(err)

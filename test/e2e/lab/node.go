@@ -3,7 +3,9 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -78,6 +80,25 @@ func (n *Node) LayImages(t *testing.T, name string, refs ...string) {
 	t.Helper()
 	if err := n.layImages(name, refs); err != nil {
 		t.Fatalf("lay image archive: %v", err)
+	}
+}
+
+// Release is what the node runs.
+func (n *Node) Release() *release.Catalogue { return n.lab.Release }
+
+// ImportImages gives images of the release to the node's container runtime, which runs.
+func (n *Node) ImportImages(t testing.TB, refs ...string) {
+	t.Helper()
+	ctr, err := n.lab.Release.Binary("ctr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, writer := io.Pipe()
+	go func() { writer.CloseWithError(n.lab.Release.Export(writer, refs...)) }()
+	load := exec.Command(ctr, "--address", n.Data.ContainerdSocket(), "--namespace", "k8s.io", "images", "import", "--local", "-")
+	load.Stdin = reader
+	if output, err := load.CombinedOutput(); err != nil {
+		t.Fatalf("import images: %v\n%s", err, output)
 	}
 }
 

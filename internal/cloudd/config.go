@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 
 	"plasmacloud.io/plasmacloud/internal/task"
 )
@@ -66,6 +67,7 @@ type Config struct {
 	PodCIDRs         []string
 	StorageClass     string
 	StorageDirectory string
+	ImagePullPolicy  string
 
 	FakeStep time.Duration
 }
@@ -93,6 +95,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&c.PodCIDRs, "pod-cidrs", nil, "`ranges` of the management cluster's pods; those of its nodes where none are given")
 	fs.StringVar(&c.StorageClass, "storage-class", "", "storage `class` of hosted clusters' etcds; the cluster's default where it is empty")
 	fs.StringVar(&c.StorageDirectory, "storage-dir", "/var/lib/plasmacloud", "`directory` on hosts for them where there is no storage class")
+	fs.StringVar(&c.ImagePullPolicy, "image-pull-policy", string(corev1.PullIfNotPresent), "`policy` for images of control planes and machines: IfNotPresent, or Never where all nodes were given them")
 	fs.DurationVar(&c.FakeStep, "fake-step-duration", 200*time.Millisecond, "how long a step of a cluster of type Fake takes, where the cluster says nothing else")
 }
 
@@ -124,6 +127,9 @@ func (c *Config) Validate() error {
 	}
 	if _, err := netip.ParseAddr(c.EndpointAddress); err != nil && c.EndpointAddress != "" {
 		problems = append(problems, fmt.Errorf("--endpoint-address: %q is no IP address", c.EndpointAddress))
+	}
+	if c.ImagePullPolicy != string(corev1.PullIfNotPresent) && c.ImagePullPolicy != string(corev1.PullNever) {
+		problems = append(problems, fmt.Errorf("--image-pull-policy: %q is neither IfNotPresent nor Never", c.ImagePullPolicy))
 	}
 	if _, err := appendPrefixes(nil, c.PodCIDRs); err != nil {
 		problems = append(problems, fmt.Errorf("--pod-cidrs: %w", err))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -60,6 +61,7 @@ func (d *Daemon) newHostedClusters() (*hostedClusters, error) {
 		Identities:  authority.NewClients(certificates, api, d.config.Namespace, clock.RealClock{}, d.log),
 		IdentityURL: d.config.IAMIssuer, Catalogue: d.offers.get, Site: h.site,
 		Namespace: d.config.Namespace, Account: "cloudd", Scratch: d.config.Scratch, Clock: clock.RealClock{},
+		PullPolicy: corev1.PullPolicy(d.config.ImagePullPolicy),
 	})
 	return h, err
 }
@@ -76,7 +78,7 @@ func (h *hostedClusters) setupControllers() error {
 	})
 	machines := &machinecontroller.Reconciler{
 		Client: h.manager.GetClient(), API: h.api, Tenants: tenants, Recorder: h.manager.GetEventRecorder("cloudd"), Clock: clock.RealClock{},
-		Drivers:   map[v1alpha1.Provider]machine.Driver{v1alpha1.ProviderLocal: pod.New(h.api, clock.RealClock{}, pod.Config{})},
+		Drivers:   map[v1alpha1.Provider]machine.Driver{v1alpha1.ProviderLocal: pod.New(h.api, clock.RealClock{}, pod.Config{PullPolicy: corev1.PullPolicy(h.config.ImagePullPolicy)})},
 		Catalogue: h.offers.get, Concurrency: h.config.Concurrency,
 	}
 	groups := &nodegroup.Reconciler{

@@ -41,7 +41,9 @@ type daemonSettings struct {
 	StorageDirectory string
 	// EndpointAddress is where hosted clusters are reached, if not at a node's address.
 	EndpointAddress string
-	Replicas        int
+	// ImagePolicy tells whether the nodes may ask a registry for the images of hosted clusters.
+	ImagePolicy string
+	Replicas    int
 }
 
 // applyDaemon installs the daemon, and what it offers.
@@ -107,8 +109,10 @@ func (in *installation) daemonSettings(ctx context.Context, options platform.UpO
 		return nil, err
 	}
 	settings.StorageDirectory = cmp.Or(settings.StorageDirectory, platform.DefaultDataDir)
+	settings.ImagePolicy = string(corev1.PullIfNotPresent)
 	if in.embedded() {
 		settings.StorageDirectory = filepath.Join(in.target.DataDir, "storage") // it goes with the rest
+		settings.ImagePolicy = string(corev1.PullNever)                         // it was given them all
 	}
 	if settings.Revision, err = in.imageRevision(); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package hosted
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -244,7 +245,7 @@ func (p *plane) container(name string, args []string, liveness *corev1.Probe) co
 		command = []string{name}
 	}
 	return corev1.Container{
-		Name: name, Image: p.images[name], ImagePullPolicy: corev1.PullIfNotPresent,
+		Name: name, Image: p.images[name], ImagePullPolicy: cmp.Or(p.PullPolicy, corev1.PullIfNotPresent),
 		Command:                  command,
 		Args:                     bootstrap.Flags(args),
 		Env:                      environment(size),

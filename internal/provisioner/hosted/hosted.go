@@ -68,6 +68,8 @@ type Config struct {
 	Site      func(ctx context.Context) (Site, error)
 	// Namespace is the platform's own, and Account the daemon's service account in it.
 	Namespace, Account string
+	// PullPolicy of the control planes' images; IfNotPresent where it is empty.
+	PullPolicy corev1.PullPolicy
 	// Scratch is a directory in memory in which certificates are made; the system's for temporary files where it is empty.
 	Scratch string
 	Clock   clock.WithTicker

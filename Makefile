@@ -3,7 +3,6 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules --no-print-directory
-.NOTPARALLEL: # prerequisites are listed in the order in which they have to run
 
 # Settings, to be given on the command line or by the environment.
 RELEASE  ?= $(CURDIR)/_output/release#  where the built release goes
@@ -58,7 +57,7 @@ distro-add: ## Add a Kubernetes minor, or move one to another patch version: VER
 	$(DISTRO) add $(VERSION)
 
 .PHONY: build
-build: ## Build our own programs into RELEASE/bin, and the images that they are in: cloudd's and the nodes'
+build: distro ## Build our own programs into RELEASE/bin, and the images that they are in: cloudd's and the nodes'
 	@mkdir -p $(RELEASE)/bin $(RELEASE)/images
 	$(GOBUILD) -o $(RELEASE)/bin/ ./cmd/k8shost ./cmd/prismnet ./cmd/cloud ./cmd/cloudd
 	@$(DISTRO) package --ref plasmacloud.io/cloudd:latest --file $(RELEASE)/images/cloudd.tar $(RELEASE)/bin/cloudd

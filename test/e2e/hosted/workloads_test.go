@@ -118,10 +118,14 @@ func (w *workloads) services(t *testing.T) {
 	})
 	port := c.Kubectl(t, "get", "service", "web", "-o", "jsonpath={.spec.ports[0].nodePort}")
 	for _, node := range strings.Fields(c.Kubectl(t, "get", "nodes", "-o", `jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`)) {
-		page := c.Kubectl(t, "exec", "client", "--", "timeout", "5", "wget", "-q", "-O", "-", "http://"+node+":"+port)
-		if !strings.Contains(page, " on web-") {
-			t.Errorf("NodePort of %s: %q", node, page)
-		}
+		// Every node hears of the edition that has just been replaced in its own time.
+		lab.Eventually(t, 30*time.Second, "NodePort of "+node, func() error {
+			page, err := c.Try("exec", "client", "--", "timeout", "5", "wget", "-q", "-O", "-", "http://"+node+":"+port)
+			if err == nil && !strings.Contains(page, " on web-") {
+				err = fmt.Errorf("it says %q", page)
+			}
+			return err
+		})
 	}
 }
 

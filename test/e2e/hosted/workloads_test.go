@@ -120,11 +120,13 @@ func (w *workloads) services(t *testing.T) {
 	for _, node := range strings.Fields(c.Kubectl(t, "get", "nodes", "-o", `jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`)) {
 		// Every node hears of the edition that has just been replaced in its own time.
 		lab.Eventually(t, 30*time.Second, "NodePort of "+node, func() error {
-			page, err := c.Try("exec", "client", "--", "timeout", "5", "wget", "-q", "-O", "-", "http://"+node+":"+port)
-			if err == nil && !strings.Contains(page, " on web-") {
-				err = fmt.Errorf("it says %q", page)
+			for range 4 {
+				page, err := c.Try("exec", "client", "--", "timeout", "5", "wget", "-q", "-O", "-", "http://"+node+":"+port)
+				if err != nil || !strings.Contains(page, " on web-") {
+					return fmt.Errorf("it says %q: %w", page, err)
+				}
 			}
-			return err
+			return nil
 		})
 	}
 }

@@ -18,7 +18,7 @@ const (
 	// kubeadmRounds are fewer: each takes most of a minute.
 	kubeadmRounds = 2
 	// idle is how long control planes are left alone before their memory is looked at.
-	idle = time.Minute
+	idle = 30 * time.Second
 )
 
 // crowds are how many control planes are started at once.

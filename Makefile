@@ -82,7 +82,7 @@ test-all: packages distro build $(patsubst %,e2e-%,$(filter-out $(FIRST),$(SCENA
 
 .PHONY: unit
 unit: ## Unit tests and house rules
-	@$(STEP) unit go test -count=1 -p 4 -timeout 15m ./...
+	@$(STEP) unit go test -count=1 -timeout 15m ./...
 
 E2E := $(SCENARIOS:%=e2e-%)
 .PHONY: $(E2E)

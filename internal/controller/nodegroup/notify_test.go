@@ -59,7 +59,7 @@ func TestNoRoomIsNotAskedForAllTheTime(t *testing.T) {
 		return strings.Contains(w.condition(g, func() []metav1.Condition { return g.Status.Conditions }).Message, "no capacity")
 	})
 	time.Sleep(3 * time.Second)
-	if n := driver.created.Load(); n > 4 {
+	if n := driver.created.Load(); n > 10 { // a loop would ask hundreds of times
 		t.Errorf("asked %d times for two machines", n)
 	}
 }

@@ -93,15 +93,17 @@ func sameTunnel(link netlink.Link, want *netlink.Vxlan) bool {
 		!got.Learning && got.HardwareAddr.String() == want.HardwareAddr.String()
 }
 
+// setOnlyAddress gives the tunnel its address. It is of global scope: what is masqueraded into the tunnel has to come from
+// it, or the answer takes another way, past the tunnel, where a network between nodes may not let pods' addresses pass.
 func setOnlyAddress(link netlink.Link, addr netip.Addr) error {
-	want := &netlink.Addr{IPNet: hostNet(addr), Scope: unix.RT_SCOPE_LINK}
+	want := &netlink.Addr{IPNet: hostNet(addr), Scope: unix.RT_SCOPE_UNIVERSE}
 	present, err := dump(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_V4) })
 	if err != nil {
 		return fmt.Errorf("list addresses: %w", err)
 	}
 	found := false
 	for _, other := range present {
-		if other.IPNet.String() == want.IPNet.String() {
+		if other.IPNet.String() == want.IPNet.String() && other.Scope == want.Scope {
 			found = true
 		} else if err := netlink.AddrDel(link, &other); err != nil {
 			return fmt.Errorf("remove address %s: %w", other.IPNet, err)

@@ -27,7 +27,7 @@ func (f Figure) String() string {
 	if reached {
 		verdict = "ok"
 	}
-	return fmt.Sprintf("BENCH %s %.1f %s target%s%g %s", f.Name, f.Value, f.Unit, relation, f.Target, verdict)
+	return fmt.Sprintf("BENCH %s %.2f %s target%s%.4g %s", f.Name, f.Value, f.Unit, relation, f.Target, verdict)
 }
 
 // Median is the middle of several measurements: one that was disturbed does not count.

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/test/measure"
 )
 
 const (
@@ -45,7 +46,7 @@ func TestControl(t *testing.T) {
 	log.SetLogger(logr.Discard())
 	var runs []run
 	for _, n := range numbers(t) {
-		t.Run(strconv.Itoa(n), func(t *testing.T) { runs = append(runs, measure(t, n)) })
+		t.Run(strconv.Itoa(n), func(t *testing.T) { runs = append(runs, observe(t, n)) })
 	}
 	fmt.Println()
 	for _, r := range runs {
@@ -77,8 +78,8 @@ func numbers(t *testing.T) []int {
 	return numbers
 }
 
-// measure takes so many clusters through their lives.
-func measure(t *testing.T, n int) run {
+// observe takes so many clusters through their lives.
+func observe(t *testing.T, n int) run {
 	b := newBench(t)
 	must(t, b.client.Create(t.Context(), &v1alpha1.Organization{ObjectMeta: metav1.ObjectMeta{Name: organization}, Spec: v1alpha1.OrganizationSpec{Quota: plenty()}}))
 	for i := range projects {
@@ -187,7 +188,7 @@ func (b *bench) rest(t *testing.T) idle {
 	r := idle{during: time.Since(begun), cpu: since(before, b.cpu(t)), pss: b.memory(t)}
 	stopProfile()
 	say(t, "at rest: cloudd %.2f%%, API server %.2f%%, etcd %.2f%% of a processor; cloudd %d MiB, API server %d MiB, etcd %d MiB",
-		r.percent(cloudd), r.percent(apiServer), r.percent(etcd), r.pss[cloudd]/mebibyte, r.pss[apiServer]/mebibyte, r.pss[etcd]/mebibyte)
+		r.percent(cloudd), r.percent(apiServer), r.percent(etcd), r.pss[cloudd]/measure.Mebibyte, r.pss[apiServer]/measure.Mebibyte, r.pss[etcd]/measure.Mebibyte)
 	return r
 }
 

@@ -14,31 +14,9 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"plasmacloud.io/plasmacloud/test/measure"
 )
-
-const mebibyte = 1 << 20
-
-// figure is one measured value with what it should be.
-type figure struct {
-	name   string
-	value  float64
-	unit   string
-	target float64
-	least  bool // the target is a lower limit
-}
-
-// String is the line that programs read.
-func (f figure) String() string {
-	relation, reached := "<=", f.value <= f.target
-	if f.least {
-		relation, reached = ">=", f.value >= f.target
-	}
-	verdict := "short"
-	if reached {
-		verdict = "ok"
-	}
-	return fmt.Sprintf("BENCH %s %.2f %s target%s%.4g %s", f.name, f.value, f.unit, relation, f.target, verdict)
-}
 
 // stage is something that was done to all clusters.
 type stage struct {
@@ -105,29 +83,29 @@ const (
 )
 
 // figures are the run's lines.
-func (r run) figures() []figure {
+func (r run) figures() []measure.Figure {
 	n, scale := r.clusters, float64(r.clusters)/targetClustersRef
 	name := func(what string) string { return fmt.Sprintf("control_%d_%s", n, what) }
-	return []figure{
-		{name("create_all"), r.create.elapsed.Seconds(), "s", targetCreate * scale, false},
-		{name("create_rate"), r.create.rate(), "1/s", targetRate, true},
-		{name("create_p50"), r.create.percentile(50).Seconds(), "s", targetCreate * scale, false},
-		{name("create_p99"), r.create.percentile(99).Seconds(), "s", targetCreate * scale, false},
-		{name("scale_rate"), r.scale.rate(), "1/s", targetRate, true},
-		{name("delete_rate"), r.delete.rate(), "1/s", targetRate, true},
-		{name("cloudd_cpu_per_cluster"), milliseconds(r.cost(cloudd)), "ms", targetCost, false},
-		{name("cloudd_memory"), float64(r.rest.pss[cloudd]) / mebibyte, "MiB", targetCloudd * max(scale, 1), false},
-		{name("apiserver_memory"), float64(r.rest.pss[apiServer]) / mebibyte, "MiB", targetAPIServer * max(scale, 1), false},
-		{name("idle_cpu"), r.rest.percent(cloudd, apiServer), "%", targetIdle, false},
+	return []measure.Figure{
+		{Name: name("create_all"), Value: r.create.elapsed.Seconds(), Unit: "s", Target: targetCreate * scale},
+		{Name: name("create_rate"), Value: r.create.rate(), Unit: "1/s", Target: targetRate, Least: true},
+		{Name: name("create_p50"), Value: r.create.percentile(50).Seconds(), Unit: "s", Target: targetCreate * scale},
+		{Name: name("create_p99"), Value: r.create.percentile(99).Seconds(), Unit: "s", Target: targetCreate * scale},
+		{Name: name("scale_rate"), Value: r.scale.rate(), Unit: "1/s", Target: targetRate, Least: true},
+		{Name: name("delete_rate"), Value: r.delete.rate(), Unit: "1/s", Target: targetRate, Least: true},
+		{Name: name("cloudd_cpu_per_cluster"), Value: milliseconds(r.cost(cloudd)), Unit: "ms", Target: targetCost},
+		{Name: name("cloudd_memory"), Value: float64(r.rest.pss[cloudd]) / measure.Mebibyte, Unit: "MiB", Target: targetCloudd * max(scale, 1)},
+		{Name: name("apiserver_memory"), Value: float64(r.rest.pss[apiServer]) / measure.Mebibyte, Unit: "MiB", Target: targetAPIServer * max(scale, 1)},
+		{Name: name("idle_cpu"), Value: r.rest.percent(cloudd, apiServer), Unit: "%", Target: targetIdle},
 	}
 }
 
 // growth compares what a cluster costs among many with what it costs among few.
-func growth(few, many run) []figure {
+func growth(few, many run) []measure.Figure {
 	name := func(what string) string { return fmt.Sprintf("control_%s_%d_to_%d", what, few.clusters, many.clusters) }
-	return []figure{
-		{name("cpu_growth"), ratio(many.cost(cloudd), few.cost(cloudd)), "x", targetCostGrowth, false},
-		{name("wall_growth"), ratio(many.wall(), few.wall()), "x", targetCostGrowth, false},
+	return []measure.Figure{
+		{Name: name("cpu_growth"), Value: ratio(many.cost(cloudd), few.cost(cloudd)), Unit: "x", Target: targetCostGrowth},
+		{Name: name("wall_growth"), Value: ratio(many.wall(), few.wall()), Unit: "x", Target: targetCostGrowth},
 	}
 }
 

@@ -5,22 +5,6 @@ import (
 	"time"
 )
 
-func TestLinesSayWhetherTargetsWereReached(t *testing.T) {
-	for _, test := range []struct {
-		figure figure
-		want   string
-	}{
-		{figure{"wait", 12.345, "s", 180, false}, "BENCH wait 12.35 s target<=180 ok"},
-		{figure{"wait", 181, "s", 180, false}, "BENCH wait 181.00 s target<=180 short"},
-		{figure{"rate", 16, "1/s", 5.5, true}, "BENCH rate 16.00 1/s target>=5.5 ok"},
-		{figure{"rate", 5, "1/s", 5.5, true}, "BENCH rate 5.00 1/s target>=5.5 short"},
-	} {
-		if got := test.figure.String(); got != test.want {
-			t.Errorf("got %q, want %q", got, test.want)
-		}
-	}
-}
-
 func TestCostIsPerCluster(t *testing.T) {
 	of := func(n int, elapsed, cpu time.Duration) run {
 		s := stage{elapsed: elapsed, cpu: map[string]time.Duration{cloudd: cpu}}
@@ -31,7 +15,7 @@ func TestCostIsPerCluster(t *testing.T) {
 		t.Errorf("cost = %s, want 30ms", got)
 	}
 	grown := growth(few, many)
-	if grown[0].value != 2 || grown[1].value != 1 {
+	if grown[0].Value != 2 || grown[1].Value != 1 {
 		t.Errorf("growth = %v, want 2 of processor time and 1 of time", grown)
 	}
 }

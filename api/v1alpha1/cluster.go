@@ -269,13 +269,17 @@ type ClusterStatus struct {
 	// Repaired is the last request for a repair that was met.
 	// +optional
 	Repaired string `json:"repaired,omitempty"`
+	// Health is what audits found, and what becomes of it; none before the first audit.
+	// +optional
+	Health *Health `json:"health,omitempty"`
 	// Inventory is everything the cluster has made outside itself; a deletion ends when it is empty.
 	// +optional
 	// +listType=atomic
 	Inventory []InventoryItem `json:"inventory,omitempty"`
 	// ObservedGeneration is the generation that the cluster was brought to.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions are Ready: the cluster does its job; Progressing: a task changes it; Stalled: a person has to act.
+	// Conditions are Ready: the cluster does its job; Progressing: a task changes it; Stalled: a person has to act;
+	// Healthy: audits find nothing wrong.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

@@ -38,6 +38,15 @@ type Subnet struct {
 // +kubebuilder:validation:Enum=TCP;UDP;ICMP;ARP;Any
 type Protocol string
 
+// The protocols of security rules.
+const (
+	ProtocolTCP  Protocol = "TCP"
+	ProtocolUDP  Protocol = "UDP"
+	ProtocolICMP Protocol = "ICMP"
+	ProtocolARP  Protocol = "ARP"
+	ProtocolAny  Protocol = "Any"
+)
+
 // SecurityRule lets traffic in.
 // +kubebuilder:validation:XValidation:rule="!(self.protocol in ['TCP', 'UDP']) || has(self.ports)",reason=FieldValueRequired,fieldPath=".ports",message="a rule for TCP or UDP needs a port, such as 6443, or a range, such as 30000-32767"
 // +kubebuilder:validation:XValidation:rule="self.protocol in ['TCP', 'UDP'] || !has(self.ports)",reason=FieldValueForbidden,fieldPath=".ports",message="only rules for TCP and UDP have ports; remove it"
@@ -97,7 +106,14 @@ type NetworkSpec struct {
 	// +kubebuilder:default={}
 	// +kubebuilder:validation:MaxItems=30
 	Subnets []Subnet `json:"subnets"`
-	// SecurityGroups besides those that clusters bring along.
+	// ClusterRules are the rules of the group sg-<cluster> that each cluster in the network has.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:default={{protocol: TCP, ports: "6443", source: "0.0.0.0/0", description: "Kubernetes API Server"}, {protocol: UDP, ports: "4789", source: "0.0.0.0/0", description: "VXLAN Overlay"}, {protocol: TCP, ports: "179", source: "0.0.0.0/0", description: "BGP"}, {protocol: TCP, ports: "10250", source: "0.0.0.0/0", description: "Kubelet API"}, {protocol: TCP, ports: "30000-32767", source: "0.0.0.0/0", description: "NodePort Services"}, {protocol: UDP, ports: "30000-32767", source: "0.0.0.0/0", description: "NodePort Services"}, {protocol: ARP, description: "L2 Discovery"}}
+	// +kubebuilder:validation:MaxItems=50
+	ClusterRules []SecurityRule `json:"clusterRules"`
+	// SecurityGroups besides those that clusters bring along. One that is named as a cluster's, sg-<cluster>, takes its
+	// place.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -108,6 +124,20 @@ type NetworkSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=20
 	InfraVersion string `json:"infraVersion,omitempty"`
+}
+
+// SecurityGroupOf is the name of a cluster's security group.
+func SecurityGroupOf(cluster string) string { return "sg-" + cluster }
+
+// SecurityGroupOf is the group of a cluster that is in the network.
+func (s *NetworkSpec) SecurityGroupOf(cluster string) SecurityGroup {
+	name := SecurityGroupOf(cluster)
+	for _, group := range s.SecurityGroups {
+		if group.Name == name {
+			return group
+		}
+	}
+	return SecurityGroup{Name: name, Rules: s.ClusterRules}
 }
 
 // NetworkStatus is what became of it.

@@ -16,7 +16,7 @@ const (
 
 	AnnotationProjectName = "plasmacloud.io/project-name"
 	AnnotationCreatedBy   = "plasmacloud.io/created-by"
-	// AnnotationRepair asks for a repair; its value is any new text.
+	// AnnotationRepair asks for a repair; its value is a RepairRequest, or any other new text.
 	AnnotationRepair = "plasmacloud.io/repair"
 	// AnnotationForce lets a deletion go on without what is lost already.
 	AnnotationForce = "plasmacloud.io/force"
@@ -38,6 +38,8 @@ const (
 	ConditionProgressing = "Progressing"
 	// ConditionStalled is True when nothing more will happen until a person acts; its message says what to do.
 	ConditionStalled = "Stalled"
+	// ConditionHealthy is True when audits find nothing wrong with a cluster.
+	ConditionHealthy = "Healthy"
 )
 
 // Reasons of the shared conditions.

@@ -47,6 +47,16 @@ type TaskSpec struct {
 	// Priority: tasks with a higher one go first.
 	// +optional
 	Priority int32 `json:"priority,omitempty"`
+	// Reason of a repair: what was found, or who asked.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Reason string `json:"reason,omitempty"`
+	// Automatic tells a repair that an audit asked for from one that a person did.
+	// +optional
+	Automatic bool `json:"automatic,omitempty"`
+	// Force lets a repair go on where data or quorum may be lost.
+	// +optional
+	Force bool `json:"force,omitempty"`
 	// Deadline after which the task fails.
 	// +optional
 	Deadline *metav1.Time `json:"deadline,omitempty"`
@@ -145,6 +155,7 @@ type TaskStatus struct {
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.progress`
 // +kubebuilder:printcolumn:name="Step",type=string,JSONPath=`.status.step`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.spec.reason`,priority=1
 // +kubebuilder:printcolumn:name="Error",type=string,JSONPath=`.status.error`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Task struct {

@@ -20,6 +20,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/iam/store"
 	"plasmacloud.io/plasmacloud/internal/machine"
 	"plasmacloud.io/plasmacloud/internal/machine/pod"
+	"plasmacloud.io/plasmacloud/internal/provisioner/base"
 	"plasmacloud.io/plasmacloud/internal/provisioner/hosted"
 	"plasmacloud.io/plasmacloud/internal/release"
 	"plasmacloud.io/plasmacloud/internal/tenant"
@@ -56,13 +57,14 @@ func (d *Daemon) newHostedClusters() (*hostedClusters, error) {
 		return nil, err
 	}
 	h := &hostedClusters{Daemon: d, api: api, dynamic: dynamicAPI}
-	h.provisioner, err = hosted.New(hosted.Config{
-		Client: api, Dynamic: dynamicAPI, Datastore: h.datastore,
+	shared := base.Config{
+		Client: api, Dynamic: dynamicAPI,
 		Identities:  authority.NewClients(certificates, api, d.config.Namespace, clock.RealClock{}, d.log),
 		IdentityURL: d.config.IAMIssuer, Catalogue: d.offers.get, Site: h.site,
-		Namespace: d.config.Namespace, Account: "cloudd", Scratch: d.config.Scratch, Clock: clock.RealClock{},
+		Platform: d.config.Namespace, Account: "cloudd", Clock: clock.RealClock{},
 		PullPolicy: corev1.PullPolicy(d.config.ImagePullPolicy),
-	})
+	}
+	h.provisioner, err = hosted.New(hosted.Config{Config: shared, Datastore: h.datastore, Scratch: d.config.Scratch})
 	return h, err
 }
 

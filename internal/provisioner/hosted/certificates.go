@@ -16,11 +16,11 @@ const bundleKey = "bundle.json"
 // ensureAuthorities makes what the cluster's identity rests on: its authorities, the key of its service accounts, and
 // the key that encrypts its Secrets. They are made once and never again.
 func (b *build) ensureAuthorities(ctx context.Context) error {
-	copied, err := b.secret(ctx, controlPlaneName)
+	copied, err := b.Secret(ctx, controlPlaneName)
 	if err != nil {
 		return err
 	}
-	_, err = b.keep(ctx, pkiSecretName, func(data map[string][]byte) error {
+	_, err = b.Keep(ctx, pkiSecretName, func(data map[string][]byte) error {
 		if len(data[bundleKey]) == 0 {
 			data[bundleKey] = copied.Data[bundleKey]
 		}
@@ -28,9 +28,9 @@ func (b *build) ensureAuthorities(ctx context.Context) error {
 			_, err := pki.UnmarshalBundle(data[bundleKey])
 			return err
 		}
-		if b.cluster.Status.Version != "" {
+		if b.Cluster.Status.Version != "" {
 			// New ones would shut out all nodes and users, and could not read the stored Secrets.
-			return task.Permanent(fmt.Errorf("the cluster's authorities are lost, and with them its identity: restore secret %s in namespace %s from a backup", pkiSecretName, b.namespace))
+			return task.Permanent(fmt.Errorf("the cluster's authorities are lost, and with them its identity: restore secret %s in namespace %s from a backup", pkiSecretName, b.Home))
 		}
 		return b.inScratch(func(dir string) error {
 			if _, err := pki.New(dir, b.Clock).Ensure(nil); err != nil {
@@ -51,7 +51,7 @@ func (b *build) ensureAuthorities(ctx context.Context) error {
 // there are kept as long as they fit and have time left.
 func (b *build) issue(ctx context.Context, leaves []pki.Leaf) (map[string][]byte, error) {
 	files := map[string][]byte{}
-	_, err := b.keep(ctx, pkiSecretName, func(data map[string][]byte) error {
+	_, err := b.Keep(ctx, pkiSecretName, func(data map[string][]byte) error {
 		bundle, err := pki.UnmarshalBundle(data[bundleKey])
 		if err != nil {
 			return err
@@ -73,7 +73,7 @@ func (b *build) issue(ctx context.Context, leaves []pki.Leaf) (map[string][]byte
 				return err
 			}
 			for _, renewal := range renewed {
-				b.scope.Log.Info("certificate issued", "name", renewal.Name, "reason", renewal.Reason)
+				b.Scope.Log.Info("certificate issued", "name", renewal.Name, "reason", renewal.Reason)
 			}
 			for _, path := range leafPaths(store, leaves) {
 				if data[filepath.Base(path)], err = os.ReadFile(path); err != nil {
@@ -116,7 +116,7 @@ func readFiles(dir string, files map[string][]byte) error {
 
 // inScratch does something in a directory that is removed afterwards. Keys pass through it.
 func (b *build) inScratch(do func(dir string) error) (err error) {
-	dir, err := os.MkdirTemp(b.Scratch, "hosted-")
+	dir, err := os.MkdirTemp(b.own.Scratch, "hosted-")
 	if err != nil {
 		return err
 	}

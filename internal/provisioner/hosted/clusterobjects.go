@@ -6,13 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
@@ -21,27 +17,24 @@ import (
 	"plasmacloud.io/plasmacloud/internal/bootstrap"
 	"plasmacloud.io/plasmacloud/internal/k8shost/cluster"
 	"plasmacloud.io/plasmacloud/internal/k8shost/join"
-	"plasmacloud.io/plasmacloud/internal/provisioner"
+	"plasmacloud.io/plasmacloud/internal/provisioner/base"
 	"plasmacloud.io/plasmacloud/internal/release"
 )
 
 //go:embed manifests/*.yaml
 var manifests embed.FS
 
-// settleTime is for how long an API that has just come up may refuse one request or other.
-const settleTime = 15 * time.Second
-
 // applyClusterObjects puts into the cluster's API what nodes and pods rely on, and hands its administrator the keys.
 func (b *build) applyClusterObjects(ctx context.Context) error {
-	e, err := b.endpoint(ctx)
+	e, err := b.Endpoint(ctx)
 	if err != nil {
 		return err
 	}
-	connection, err := b.connect(ctx, e)
+	connection, err := b.Connect(ctx, e)
 	if err != nil {
 		return err
 	}
-	typed, untyped, err := connection.clients()
+	typed, untyped, err := connection.Clients()
 	if err != nil {
 		return err
 	}
@@ -55,24 +48,11 @@ func (b *build) applyClusterObjects(ctx context.Context) error {
 		func(ctx context.Context) error { return contents.apply(ctx, untyped, "api.yaml") },
 		func(ctx context.Context) error { return contents.apply(ctx, untyped, "konnectivity.yaml") },
 		func(ctx context.Context) error { return apply.Objects(ctx, untyped, manager, contents.access...) },
-		b.handOver,
+		b.HandOver,
 	} {
-		parts.Go(func() error { return settle(ctx, part) })
+		parts.Go(func() error { return base.Settle(ctx, part) })
 	}
 	return parts.Wait()
-}
-
-// settle tries again while an API that has just come up finds its feet.
-func settle(ctx context.Context, do func(ctx context.Context) error) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, settleTime, true, func(ctx context.Context) (bool, error) {
-		last = do(ctx)
-		return last == nil, nil
-	})
-	if last != nil {
-		return last
-	}
-	return err
 }
 
 // contents is what the platform puts into a cluster.
@@ -92,12 +72,8 @@ type contents struct {
 	access []*unstructured.Unstructured
 }
 
-func (b *build) describeContents(ctx context.Context, e endpoint) (*contents, error) {
-	offered, err := b.Catalogue()
-	if err != nil {
-		return nil, err
-	}
-	version, err := b.version(offered)
+func (b *build) describeContents(ctx context.Context, e base.Endpoint) (*contents, error) {
+	offered, version, err := b.Offered()
 	if err != nil {
 		return nil, err
 	}
@@ -109,19 +85,18 @@ func (b *build) describeContents(ctx context.Context, e endpoint) (*contents, er
 	if err != nil {
 		return nil, err
 	}
-	joining, err := b.secret(ctx, bootstrap.JoinSecretName)
+	material, err := b.ReadJoin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	material, err := bootstrap.ParseJoin(joining.Data[bootstrap.JoinSecretKey])
+	if material == nil {
+		return nil, errors.New("the cluster does not say how machines join: repair the cluster")
+	}
+	access, err := b.AccessObjects(ctx)
 	if err != nil {
 		return nil, err
 	}
-	access, err := b.accessObjects(ctx)
-	if err != nil {
-		return nil, err
-	}
-	network := b.cluster.Spec.ClusterNetwork
+	network := b.Cluster.Spec.ClusterNetwork
 	services, err := netip.ParsePrefix(network.ServiceCIDR)
 	if err != nil {
 		return nil, fmt.Errorf("spec.clusterNetwork.serviceCIDR: %w", err)
@@ -134,10 +109,10 @@ func (b *build) describeContents(ctx context.Context, e endpoint) (*contents, er
 			},
 			CoreDNSImage: coredns,
 		},
-		Address: e.address.String(), Port: e.port, KonnectivityPort: e.konnectivity, AgentImage: agent,
+		Address: e.Address.String(), Port: e.Port(), KonnectivityPort: e.PortOf(base.PortKonnectivity), AgentImage: agent,
 		AdminGroup: bootstrap.AdminGroup, KonnectivityUser: bootstrap.KonnectivityUser, Audience: bootstrap.KonnectivityAudience,
 		RoleGroups: map[string]string{"cluster-admin": v1alpha1.GroupClusterAdmin, "edit": v1alpha1.GroupClusterEdit, "view": v1alpha1.GroupClusterView},
-		server:     e.machines(), ca: material.CA, access: access,
+		server:     e.Machines(), ca: material.CA, access: access,
 	}, nil
 }
 
@@ -164,27 +139,4 @@ func (c *contents) apply(ctx context.Context, client dynamic.Interface, name str
 		return err
 	}
 	return apply.Objects(ctx, client, manager, objects...)
-}
-
-// handOver puts the administrator's kubeconfigs beside the cluster.
-func (b *build) handOver(ctx context.Context) error {
-	kubeconfigs, err := b.secret(ctx, kubeconfigSecretName)
-	if err != nil {
-		return err
-	}
-	if len(kubeconfigs.Data) == 0 {
-		return errors.New("the cluster's kubeconfigs are not there: repair the cluster")
-	}
-	name := v1alpha1.AdminKubeconfigSecret(b.cluster.Name)
-	err = permitted(ctx, func(ctx context.Context) error {
-		return b.apply(ctx, &corev1.Secret{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-			ObjectMeta: b.owned(name), Data: kubeconfigs.Data,
-		})
-	})
-	if err != nil {
-		return err
-	}
-	b.scope.SetOutput(provisioner.OutputKubeconfig, name)
-	return nil
 }

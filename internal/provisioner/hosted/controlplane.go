@@ -9,9 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/util/retry"
 
 	"plasmacloud.io/plasmacloud/internal/catalogue"
+	"plasmacloud.io/plasmacloud/internal/provisioner/base"
 	"plasmacloud.io/plasmacloud/internal/task"
 )
 
@@ -22,7 +22,7 @@ func (b *build) startControlPlane(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	have, err := b.Client.AppsV1().Deployments(b.namespace).Get(ctx, controlPlaneName, metav1.GetOptions{})
+	have, err := b.Client.AppsV1().Deployments(b.Home).Get(ctx, controlPlaneName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		*deployment.Spec.Replicas = 1
@@ -32,49 +32,26 @@ func (b *build) startControlPlane(ctx context.Context) error {
 		*deployment.Spec.Replicas = min(max(*have.Spec.Replicas, 1), *deployment.Spec.Replicas)
 	}
 	budget := &policyv1.PodDisruptionBudget{
-		TypeMeta: metav1.TypeMeta{APIVersion: policyv1.SchemeGroupVersion.String(), Kind: "PodDisruptionBudget"}, ObjectMeta: b.meta(controlPlaneName),
+		TypeMeta: metav1.TypeMeta{APIVersion: policyv1.SchemeGroupVersion.String(), Kind: "PodDisruptionBudget"}, ObjectMeta: b.Meta(controlPlaneName),
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			// One at a time: a node can be drained even of a control plane that has no other replica.
 			MaxUnavailable: &intstr.IntOrString{IntVal: 1},
 			Selector:       deployment.Spec.Selector,
 		},
 	}
-	if err := b.apply(ctx, budget); err != nil {
+	if err := b.Apply(ctx, budget); err != nil {
 		return err
 	}
-	return b.applyDeployment(ctx, deployment)
-}
-
-// applyDeployment makes the Deployment exactly what is wanted: unlike server-side apply, it removes what somebody else
-// has added. An update that changes nothing is none.
-func (b *build) applyDeployment(ctx context.Context, wanted *appsv1.Deployment) error {
-	deployments := b.Client.AppsV1().Deployments(b.namespace)
-	return retry.OnError(retry.DefaultRetry, raced, func() error {
-		have, err := deployments.Get(ctx, controlPlaneName, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			_, err = deployments.Create(ctx, wanted, metav1.CreateOptions{FieldManager: manager})
-			return err
-		}
-		if err != nil {
-			return fmt.Errorf("read the control plane: %w", err)
-		}
-		have.Spec, have.Labels = wanted.Spec, wanted.Labels
-		_, err = deployments.Update(ctx, have, metav1.UpdateOptions{FieldManager: manager})
-		return err
-	})
+	return b.ApplyDeployment(ctx, deployment)
 }
 
 // describeControlPlane writes the control plane's files and says what its Deployment should be.
 func (b *build) describeControlPlane(ctx context.Context) (*appsv1.Deployment, error) {
-	offered, err := b.Catalogue()
+	offered, version, err := b.Offered()
 	if err != nil {
 		return nil, err
 	}
-	version, err := b.version(offered)
-	if err != nil {
-		return nil, err
-	}
-	e, err := b.endpoint(ctx)
+	e, err := b.Endpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -82,20 +59,20 @@ func (b *build) describeControlPlane(ctx context.Context) (*appsv1.Deployment, e
 	if err != nil {
 		return nil, err
 	}
-	if err := b.keepExactly(ctx, controlPlaneName, files); err != nil {
+	if err := b.KeepExactly(ctx, controlPlaneName, files); err != nil {
 		return nil, err
 	}
 	kubeconfigs, err := b.kubeconfigs(e, issued)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.keepExactly(ctx, kubeconfigSecretName, kubeconfigs); err != nil {
+	if err := b.KeepExactly(ctx, base.KubeconfigSecret, kubeconfigs); err != nil {
 		return nil, err
 	}
 	return b.describeDeployment(offered, version, e, files)
 }
 
-func (b *build) describeDeployment(offered *catalogue.Catalogue, version string, e endpoint, files map[string][]byte) (*appsv1.Deployment, error) {
+func (b *build) describeDeployment(offered *catalogue.Catalogue, version string, e base.Endpoint, files map[string][]byte) (*appsv1.Deployment, error) {
 	p := plane{build: b, version: version, endpoint: e, files: files}
 	if err := p.choose(offered); err != nil {
 		return nil, task.Permanent(err)
@@ -103,33 +80,21 @@ func (b *build) describeDeployment(offered *catalogue.Catalogue, version string,
 	return p.deployment()
 }
 
-// keepExactly makes a Secret hold the files and nothing else.
-func (b *build) keepExactly(ctx context.Context, name string, files map[string][]byte) error {
-	_, err := b.keep(ctx, name, func(data map[string][]byte) error {
-		clear(data)
-		for file, content := range files {
-			data[file] = content
-		}
-		return nil
-	})
-	return err
-}
-
 // scaleOut gives the control plane all of its replicas.
 func (b *build) scaleOut(ctx context.Context) (*appsv1.Deployment, error) {
-	deployments := b.Client.AppsV1().Deployments(b.namespace)
+	deployments := b.Client.AppsV1().Deployments(b.Home)
 	deployment, err := deployments.Get(ctx, controlPlaneName, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read the control plane: %w", err)
 	}
-	if deployment.Spec.Replicas != nil && *deployment.Spec.Replicas == b.cluster.Spec.ControlPlane.Replicas {
+	if deployment.Spec.Replicas != nil && *deployment.Spec.Replicas == b.Cluster.Spec.ControlPlane.Replicas {
 		return deployment, nil
 	}
 	wanted, err := b.describeControlPlane(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.applyDeployment(ctx, wanted); err != nil {
+	if err := b.ApplyDeployment(ctx, wanted); err != nil {
 		return nil, err
 	}
 	return deployments.Get(ctx, controlPlaneName, metav1.GetOptions{})

@@ -20,6 +20,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/bootstrap"
 	"plasmacloud.io/plasmacloud/internal/datastore"
 	"plasmacloud.io/plasmacloud/internal/provisioner"
+	"plasmacloud.io/plasmacloud/internal/provisioner/base"
 	"plasmacloud.io/plasmacloud/internal/task"
 )
 
@@ -62,7 +63,7 @@ func TestOnePortEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	port := service.Spec.Ports[0]
-	if port.Name != portAPI || port.NodePort == 0 || port.Port != port.NodePort || port.TargetPort.IntVal != port.NodePort {
+	if port.Name != base.PortAPI || port.NodePort == 0 || port.Port != port.NodePort || port.TargetPort.IntVal != port.NodePort {
 		t.Errorf("%+v", port)
 	}
 	number := strconv.Itoa(int(port.NodePort))
@@ -145,7 +146,7 @@ func TestControlPlaneIsRestricted(t *testing.T) {
 	w := newWorld(t)
 	w.run(v1alpha1.OperationCreate, created...)
 	// The strictest of the API server's own standards is the judge.
-	home := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace + "-strict", Labels: map[string]string{labelPodSecurityEnforce: "restricted"}}}
+	home := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace + "-strict", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
 	if _, err := w.client.CoreV1().Namespaces().Create(t.Context(), home, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +189,7 @@ func TestNewFilesReplaceThePods(t *testing.T) {
 	if before.Spec.Template.Annotations[annotationFingerprint] == after.Spec.Template.Annotations[annotationFingerprint] || before.Generation == after.Generation {
 		t.Error("the pods keep a certificate without the new name")
 	}
-	secret, err := w.client.CoreV1().Secrets(w.namespace).Get(t.Context(), kubeconfigSecretName, metav1.GetOptions{})
+	secret, err := w.client.CoreV1().Secrets(w.namespace).Get(t.Context(), base.KubeconfigSecret, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +210,7 @@ func TestVersionStaysUntilAsked(t *testing.T) {
 		{"", "", version}, {"v1.35", "", "v1.35.4"}, {"", "v1.35.4", "v1.35.4"}, {"v1.35", "v1.35.4", "v1.35.4"}, {"v1.36", "v1.35.4", version},
 	} {
 		w.cluster.Spec.Version, w.cluster.Status.Version = c.spec, c.running
-		if got, err := w.build("").version(w.offered); err != nil || got != c.want {
+		if got, err := w.build("").Version(w.offered); err != nil || got != c.want {
 			t.Errorf("%+v: %s, %v", c, got, err)
 		}
 	}
@@ -285,8 +286,8 @@ func TestADeletedServiceGetsItsPortsBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{portAPI, portKonnectivity} {
-		if had, has := nodePort(before, name), nodePort(after, name); had != has || has == 0 {
+	for _, name := range []string{base.PortAPI, base.PortKonnectivity} {
+		if had, has := base.NodePort(before, name), base.NodePort(after, name); had != has || has == 0 {
 			t.Errorf("port %s was %d, is %d", name, had, has)
 		}
 	}
@@ -297,11 +298,11 @@ func TestAddressStays(t *testing.T) {
 	w.run(v1alpha1.OperationCreate, created...)
 	endpoint := w.outputs[provisioner.OutputEndpoint]
 	move := func(address string, nodes ...string) {
-		site := Site{Address: netip.MustParseAddr(address)}
+		site := base.Site{Address: netip.MustParseAddr(address)}
 		for _, node := range nodes {
 			site.NodeAddresses = append(site.NodeAddresses, netip.MustParseAddr(node))
 		}
-		w.provisioner.Site = func(context.Context) (Site, error) { return site, nil }
+		w.provisioner.Site = func(context.Context) (base.Site, error) { return site, nil }
 	}
 	move("192.0.2.2", "192.0.2.2", "192.0.2.1")
 	w.run(v1alpha1.OperationUpdate, created...)

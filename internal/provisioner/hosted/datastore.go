@@ -9,6 +9,7 @@ import (
 
 	"plasmacloud.io/plasmacloud/internal/bootstrap"
 	"plasmacloud.io/plasmacloud/internal/datastore"
+	"plasmacloud.io/plasmacloud/internal/provisioner/base"
 	"plasmacloud.io/plasmacloud/internal/task"
 )
 
@@ -28,16 +29,16 @@ type etcdPlace struct {
 
 // ensureDatastore gives the cluster a place for its objects.
 func (b *build) ensureDatastore(ctx context.Context) error {
-	store, err := b.Datastore(b.cluster)
+	store, err := b.own.Datastore(b.Cluster)
 	if err != nil {
 		return fmt.Errorf("choose datastore: %w", err)
 	}
-	kept, err := b.secret(ctx, pkiSecretName)
+	kept, err := b.Secret(ctx, pkiSecretName)
 	if err != nil {
 		return err
 	}
 	have := datastore.Pair{Cert: kept.Data[etcdCertFile], Key: kept.Data[etcdKeyFile]}
-	credentials, err := store.Ensure(ctx, datastore.Tenant{Name: b.namespace, Have: have})
+	credentials, err := store.Ensure(ctx, datastore.Tenant{Name: b.Home, Have: have})
 	if errors.Is(err, datastore.ErrNotReady) {
 		return task.Wait(500*time.Millisecond, "%v", err)
 	}
@@ -48,7 +49,7 @@ func (b *build) ensureDatastore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = b.keep(ctx, pkiSecretName, func(data map[string][]byte) error {
+	_, err = b.Keep(ctx, pkiSecretName, func(data map[string][]byte) error {
 		data[etcdFile], data[etcdCAFile] = place, credentials.CA
 		data[etcdCertFile], data[etcdKeyFile] = credentials.Cert, credentials.Key
 		return nil
@@ -70,22 +71,22 @@ func (l layout) etcd(kept map[string][]byte) (bootstrap.Etcd, error) {
 }
 
 func (b *build) removeDatastore(ctx context.Context) error {
-	store, err := b.Datastore(b.cluster)
+	store, err := b.own.Datastore(b.Cluster)
 	if err != nil {
 		return fmt.Errorf("choose datastore: %w", err)
 	}
-	err = store.Remove(ctx, datastore.Tenant{Name: b.namespace})
-	if errors.Is(err, datastore.ErrNotReady) && !b.forced() {
+	err = store.Remove(ctx, datastore.Tenant{Name: b.Home})
+	if errors.Is(err, datastore.ErrNotReady) && !b.Forced() {
 		return task.Wait(500*time.Millisecond, "%v", err)
 	}
 	if err != nil {
 		// A datastore that is lost takes what was in it along.
-		if b.forced() && b.scope.Attempt > forcedAttempts {
-			b.scope.Log.Warn("the deletion goes on without the datastore", "error", err)
+		if b.Forced() && b.Scope.Attempt > base.ForcedAttempts {
+			b.Scope.Log.Warn("the deletion goes on without the datastore", "error", err)
 			b.setInventory(kindTenant)
 			return nil
 		}
-		return fmt.Errorf("remove tenant %s from the datastore: %w", b.namespace, err)
+		return fmt.Errorf("remove tenant %s from the datastore: %w", b.Home, err)
 	}
 	b.setInventory(kindTenant)
 	return nil

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,6 +16,7 @@ import (
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/provisioner"
+	"plasmacloud.io/plasmacloud/internal/provisioner/base"
 )
 
 var removed = []string{"remove-nodes", "remove-control-plane", "remove-datastore", "remove-identity", "remove-namespace"}
@@ -106,7 +106,7 @@ func TestNodesGoFirst(t *testing.T) {
 		t.Fatal("nodes are gone though nobody removed them")
 	}
 	// Now their controller does.
-	groups := w.build("").ofCluster(resourceNodeGroups)
+	groups := w.build("").OfCluster(base.ResourceNodeGroups)
 	patch := []byte(`{"metadata":{"finalizers":null}}`)
 	if _, err := groups.Patch(t.Context(), "dev-workers", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func (w *world) makeNodeGroup(name string, finalizers ...any) *unstructured.Unst
 		},
 		"spec": map[string]any{"cluster": "dev", "group": name, "replicas": int64(2), "template": map[string]any{"minReplicas": int64(0), "maxReplicas": int64(10)}},
 	}}
-	made, err := w.build("").ofCluster(resourceNodeGroups).Create(w.t.Context(), content, metav1.CreateOptions{})
+	made, err := w.build("").OfCluster(base.ResourceNodeGroups).Create(w.t.Context(), content, metav1.CreateOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -146,8 +146,8 @@ func TestForceGoesOnWithoutWhatIsLost(t *testing.T) {
 	w.delete()
 	b := w.build("remove-nodes")
 	old := metav1.NewTime(time.Now().Add(-time.Hour))
-	b.scope.Task.Status.Steps[0].StartedAt = &old
-	if err := b.removeNodes(t.Context()); err != nil {
+	b.Scope.Task.Status.Steps[0].StartedAt = &old
+	if err := b.RemoveNodes(t.Context()); err != nil {
 		t.Fatalf("a node group that nobody cleans up after stays: %v", err)
 	}
 	w.store.failing = errors.New("the datastore is lost")
@@ -155,7 +155,7 @@ func TestForceGoesOnWithoutWhatIsLost(t *testing.T) {
 	if err := b.removeDatastore(t.Context()); err == nil {
 		t.Error("the datastore is given up at the first failure")
 	}
-	b.scope.Attempt = forcedAttempts + 1
+	b.Scope.Attempt = base.ForcedAttempts + 1
 	if err := b.removeDatastore(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -169,18 +169,8 @@ func TestAnotherClustersNodesAreLeftAlone(t *testing.T) {
 	group := w.makeNodeGroup("workers")
 	w.cluster.UID = "another" // as of a cluster of the same name, made before
 	w.run(v1alpha1.OperationDelete, "remove-nodes")
-	if _, err := w.build("").ofCluster(resourceNodeGroups).Get(t.Context(), group.GetName(), metav1.GetOptions{}); err != nil {
+	if _, err := w.build("").OfCluster(base.ResourceNodeGroups).Get(t.Context(), group.GetName(), metav1.GetOptions{}); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestWhatBlocksIsNamed(t *testing.T) {
-	got := remaining(&corev1.Namespace{Status: corev1.NamespaceStatus{Conditions: []corev1.NamespaceCondition{
-		{Type: corev1.NamespaceFinalizersRemaining, Status: corev1.ConditionTrue, Message: "a finalizer remains: x in 1 resource instances"},
-		{Type: corev1.NamespaceDeletionContentFailure, Status: corev1.ConditionFalse, Message: "all content deleted"},
-	}}})
-	if !strings.Contains(got, "a finalizer remains") || strings.Contains(got, "all content") {
-		t.Error(got)
 	}
 }
 
@@ -191,7 +181,7 @@ func TestInventoryNamesEverything(t *testing.T) {
 		kinds = append(kinds, item.Kind)
 	}
 	slices.Sort(kinds)
-	if want := []string{kindTenant, kindIdentity, kindNamespace, kindSecret}; !slices.Equal(kinds, want) {
+	if want := []string{kindTenant, base.KindIdentity, base.KindNamespace, base.KindSecret}; !slices.Equal(kinds, want) {
 		t.Errorf("%v, want %v", kinds, want)
 	}
 }

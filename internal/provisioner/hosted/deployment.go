@@ -16,6 +16,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/bootstrap"
 	"plasmacloud.io/plasmacloud/internal/catalogue"
 	"plasmacloud.io/plasmacloud/internal/iam/webhook"
+	"plasmacloud.io/plasmacloud/internal/provisioner/base"
 	"plasmacloud.io/plasmacloud/internal/release"
 )
 
@@ -47,7 +48,7 @@ const (
 	lease = 7500 * time.Millisecond
 
 	// Of what a component may use, this part is set aside for it: most control planes idle.
-	cpuShare    = 10
+	cpuShare    = 40
 	memoryShare = 4
 	// cpuBurst is how many times the CPU of its preset a component may use while there is CPU to spare: it needs that
 	// when it starts, and hardly ever else. What the cluster names itself is kept to.
@@ -58,7 +59,7 @@ const (
 type plane struct {
 	*build
 	version  string
-	endpoint endpoint
+	endpoint base.Endpoint
 	files    map[string][]byte
 	images   map[string]string
 	sizes    map[string]size
@@ -72,7 +73,7 @@ type size struct {
 
 // choose looks up images and sizes.
 func (p *plane) choose(offered *catalogue.Catalogue) error {
-	spec := p.cluster.Spec.ControlPlane
+	spec := p.Cluster.Spec.ControlPlane
 	p.images, p.sizes = map[string]string{}, map[string]size{}
 	for name, wanted := range map[string]v1alpha1.Component{
 		containerAPIServer:         v1alpha1.Component(spec.APIServer),
@@ -102,13 +103,13 @@ func (p *plane) deployment() (*appsv1.Deployment, error) {
 	if err != nil {
 		return nil, err
 	}
-	replicas := max(p.cluster.Spec.ControlPlane.Replicas, 1)
+	replicas := max(p.Cluster.Spec.ControlPlane.Replicas, 1)
 	selector := map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentControlPlane}
 	none, one := intstr.FromInt32(0), intstr.FromInt32(1)
 	history, deadline := int32(2), int32(600)
 	return &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
-		ObjectMeta: p.meta(controlPlaneName),
+		ObjectMeta: p.Meta(controlPlaneName),
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: selector},
 			RevisionHistoryLimit: &history, ProgressDeadlineSeconds: &deadline,
@@ -118,7 +119,7 @@ func (p *plane) deployment() (*appsv1.Deployment, error) {
 			},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{
-					Labels: p.componentLabels(v1alpha1.ComponentControlPlane),
+					Labels: p.ComponentLabels(v1alpha1.ComponentControlPlane),
 					// New files replace the pods, as most programs read them once.
 					Annotations: map[string]string{annotationFingerprint: fingerprint(p.files)},
 				},
@@ -189,10 +190,10 @@ func (p *plane) containers() ([]corev1.Container, error) {
 	if err != nil {
 		return nil, err
 	}
-	network := p.cluster.Spec.ClusterNetwork
+	network := p.Cluster.Spec.ClusterNetwork
 	server := bootstrap.APIServer{
 		PKI: l, Datastore: etcd,
-		AdvertiseAddress: p.endpoint.address.String(), BindAddress: "0.0.0.0", Port: p.endpoint.port,
+		AdvertiseAddress: p.endpoint.Address.String(), BindAddress: "0.0.0.0", Port: p.endpoint.Port(),
 		ServiceCIDR: network.ServiceCIDR, ClusterDomain: network.Domain,
 		Audit:          bootstrap.Audit{Policy: l.path(auditPolicyFile), Log: auditDir + "/audit.log", MaxAge: 7, MaxBackups: 2, MaxSize: 100},
 		EgressSelector: l.path(egressSelectorFile), SharedAddress: true, ShutdownDelay: shutdownDelay,
@@ -209,7 +210,7 @@ func (p *plane) containers() ([]corev1.Container, error) {
 	scheduler := bootstrap.Scheduler{Client: client(schedulerKubeconfig)}
 	tunnel := bootstrap.KonnectivityServer{
 		PKI: l, Certificate: bootstrap.KonnectivityTunnel, Kubeconfig: l.path(konnectivityKubeconfig), Socket: tunnelSocket,
-		Replicas: int(max(p.cluster.Spec.ControlPlane.Replicas, 1)),
+		Replicas: int(max(p.Cluster.Spec.ControlPlane.Replicas, 1)),
 	}
 	return []corev1.Container{
 		p.apiServer(server.Args()),
@@ -220,17 +221,17 @@ func (p *plane) containers() ([]corev1.Container, error) {
 }
 
 func (p *plane) apiServer(args []string) corev1.Container {
-	c := p.container(containerAPIServer, args, probe(corev1.URISchemeHTTPS, "/livez", p.endpoint.port, 10, 8))
-	c.StartupProbe = probe(corev1.URISchemeHTTPS, "/readyz", p.endpoint.port, 1, 300)
-	c.ReadinessProbe = probe(corev1.URISchemeHTTPS, "/readyz", p.endpoint.port, 1, 3)
-	c.Ports = []corev1.ContainerPort{{Name: portAPI, ContainerPort: int32(p.endpoint.port), Protocol: corev1.ProtocolTCP}}
+	c := p.container(containerAPIServer, args, probe(corev1.URISchemeHTTPS, "/livez", p.endpoint.Port(), 10, 8))
+	c.StartupProbe = probe(corev1.URISchemeHTTPS, "/readyz", p.endpoint.Port(), 1, 300)
+	c.ReadinessProbe = probe(corev1.URISchemeHTTPS, "/readyz", p.endpoint.Port(), 1, 3)
+	c.Ports = []corev1.ContainerPort{{Name: base.PortAPI, ContainerPort: int32(p.endpoint.Port()), Protocol: corev1.ProtocolTCP}}
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "audit", MountPath: auditDir}, corev1.VolumeMount{Name: "tunnel", MountPath: tunnelDir})
 	return c
 }
 
 func (p *plane) konnectivity(args []string) corev1.Container {
 	c := p.container(containerKonnectivity, args, alive(corev1.URISchemeHTTP, bootstrap.KonnectivityHealthPort))
-	c.Ports = []corev1.ContainerPort{{Name: portKonnectivity, ContainerPort: bootstrap.KonnectivityAgentPort, Protocol: corev1.ProtocolTCP}}
+	c.Ports = []corev1.ContainerPort{{Name: base.PortKonnectivity, ContainerPort: bootstrap.KonnectivityAgentPort, Protocol: corev1.ProtocolTCP}}
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "tunnel", MountPath: tunnelDir})
 	// The tunnel stays for as long as the API server beside it serves.
 	c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: int64(shutdownDelay/time.Second) + 2}}}
@@ -248,7 +249,7 @@ func (p *plane) container(name string, args []string, liveness *corev1.Probe) co
 		Name: name, Image: p.images[name], ImagePullPolicy: cmp.Or(p.PullPolicy, corev1.PullIfNotPresent),
 		Command:                  command,
 		Args:                     bootstrap.Flags(args),
-		Env:                      environment(size),
+		Env:                      environment(name, size),
 		Resources:                requirements(size),
 		LivenessProbe:            liveness,
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
@@ -261,8 +262,9 @@ func (p *plane) container(name string, args []string, liveness *corev1.Probe) co
 }
 
 // environment makes the programs collect garbage sooner than Go does by itself, the smaller they are: many of them share
-// a machine, and most have little to do. The limit makes them work harder at it before they hit the wall.
-func environment(size size) []corev1.EnvVar {
+// a machine, and most have little to do. The limit makes them work harder at it before they hit the wall. Kubernetes' own
+// programs begin with that when they have started: see settle in the module they are built from.
+func environment(container string, size size) []corev1.EnvVar {
 	const gibibyte = 1 << 30
 	percent := 100
 	switch memory := size.Memory.Value(); {
@@ -271,8 +273,12 @@ func environment(size size) []corev1.EnvVar {
 	case memory <= 2*gibibyte:
 		percent = 50
 	}
+	variable := "KUBE_SETTLED_GOGC"
+	if container == containerKonnectivity {
+		variable = "GOGC"
+	}
 	return []corev1.EnvVar{
-		{Name: "GOGC", Value: strconv.Itoa(percent)},
+		{Name: variable, Value: strconv.Itoa(percent)},
 		{Name: "GOMEMLIMIT", Value: strconv.FormatInt(size.Memory.Value()/10*9, 10)},
 	}
 }

@@ -62,7 +62,7 @@ func progress(pods []corev1.Pod) string {
 }
 
 func (b *build) controlPlanePods(ctx context.Context) ([]corev1.Pod, error) {
-	list, err := b.Client.CoreV1().Pods(b.namespace).List(ctx, metav1.ListOptions{
+	list, err := b.Client.CoreV1().Pods(b.Home).List(ctx, metav1.ListOptions{
 		LabelSelector: v1alpha1.LabelComponent + "=" + v1alpha1.ComponentControlPlane,
 	})
 	if err != nil {
@@ -73,7 +73,7 @@ func (b *build) controlPlanePods(ctx context.Context) ([]corev1.Pod, error) {
 
 // deploymentTrouble is what keeps pods from being made at all, such as a quota.
 func (b *build) deploymentTrouble(ctx context.Context) error {
-	deployment, err := b.Client.AppsV1().Deployments(b.namespace).Get(ctx, controlPlaneName, metav1.GetOptions{})
+	deployment, err := b.Client.AppsV1().Deployments(b.Home).Get(ctx, controlPlaneName, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read the control plane: %w", err)
 	}

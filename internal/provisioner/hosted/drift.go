@@ -16,15 +16,16 @@ import (
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/bootstrap"
 	"plasmacloud.io/plasmacloud/internal/k8shost/pki"
+	"plasmacloud.io/plasmacloud/internal/provisioner/base"
 	"plasmacloud.io/plasmacloud/internal/task"
 )
 
 // Drift tells how a cluster's control plane differs from what the last operation made of it, or "": somebody has removed
 // or edited a part, or its certificates are due. A repair puts it right. It only looks.
 func (p *Provisioner) Drift(ctx context.Context, c *v1alpha1.Cluster, log *slog.Logger) (string, error) {
-	b := &build{
-		Provisioner: p, cluster: c, namespace: v1alpha1.InfrastructureNamespace(c),
-		scope: &task.Scope{Task: &v1alpha1.Task{}, Object: c, Log: log},
+	b, err := p.begin(&task.Scope{Task: &v1alpha1.Task{}, Object: c, Log: log})
+	if err != nil {
+		return "", err
 	}
 	for _, look := range []func(ctx context.Context) (string, error){b.driftOfSecrets, b.driftOfEndpoint, b.driftOfDeployment, b.driftOfPolicies} {
 		what, err := look(ctx)
@@ -39,8 +40,8 @@ func (p *Provisioner) Drift(ctx context.Context, c *v1alpha1.Cluster, log *slog.
 }
 
 func (b *build) driftOfSecrets(ctx context.Context) (string, error) {
-	for _, name := range []string{pkiSecretName, kubeconfigSecretName, bootstrap.JoinSecretName} {
-		secret, err := b.secret(ctx, name)
+	for _, name := range []string{pkiSecretName, base.KubeconfigSecret, bootstrap.JoinSecretName} {
+		secret, err := b.Secret(ctx, name)
 		if err != nil {
 			return "", err
 		}
@@ -76,7 +77,7 @@ func (b *build) due(files map[string][]byte) string {
 }
 
 func (b *build) driftOfEndpoint(ctx context.Context) (string, error) {
-	service, err := b.Client.CoreV1().Services(b.namespace).Get(ctx, controlPlaneName, metav1.GetOptions{})
+	service, err := b.Client.CoreV1().Services(b.Home).Get(ctx, controlPlaneName, metav1.GetOptions{})
 	if err != nil {
 		return "", err
 	}
@@ -85,7 +86,7 @@ func (b *build) driftOfEndpoint(ctx context.Context) (string, error) {
 		return "", err
 	}
 	wanted := service.DeepCopy()
-	b.describeService(wanted, site, false)
+	b.DescribeService(wanted, site, exposure(false))
 	if !equality.Semantic.DeepEqual(wanted.Spec, service.Spec) {
 		return "service " + controlPlaneName + " was changed", nil
 	}
@@ -93,12 +94,12 @@ func (b *build) driftOfEndpoint(ctx context.Context) (string, error) {
 }
 
 func (b *build) driftOfDeployment(ctx context.Context) (string, error) {
-	deployments := b.Client.AppsV1().Deployments(b.namespace)
+	deployments := b.Client.AppsV1().Deployments(b.Home)
 	have, err := deployments.Get(ctx, controlPlaneName, metav1.GetOptions{})
 	if err != nil {
 		return "", err
 	}
-	files, err := b.secret(ctx, controlPlaneName)
+	files, err := b.Secret(ctx, controlPlaneName)
 	if err != nil {
 		return "", err
 	}
@@ -112,28 +113,24 @@ func (b *build) driftOfDeployment(ctx context.Context) (string, error) {
 	// The API server fills in what the description leaves open, and says what would become of it.
 	updated := have.DeepCopy()
 	updated.Spec = wanted.Spec
-	updated, err = deployments.Update(ctx, updated, metav1.UpdateOptions{FieldManager: manager, DryRun: []string{metav1.DryRunAll}})
+	updated, err = deployments.Update(ctx, updated, metav1.UpdateOptions{FieldManager: b.Manager, DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return "", err
 	}
 	if !equality.Semantic.DeepEqual(updated.Spec, have.Spec) {
 		return "deployment " + controlPlaneName + " was changed", nil
 	}
-	_, err = b.Client.PolicyV1().PodDisruptionBudgets(b.namespace).Get(ctx, controlPlaneName, metav1.GetOptions{})
+	_, err = b.Client.PolicyV1().PodDisruptionBudgets(b.Home).Get(ctx, controlPlaneName, metav1.GetOptions{})
 	return "", err
 }
 
 // wantedDeployment describes the Deployment with the files that there are.
 func (b *build) wantedDeployment(ctx context.Context, files map[string][]byte) (*appsv1.Deployment, error) {
-	offered, err := b.Catalogue()
+	offered, version, err := b.Offered()
 	if err != nil {
 		return nil, err
 	}
-	version, err := b.version(offered)
-	if err != nil {
-		return nil, err
-	}
-	e, err := b.endpoint(ctx)
+	e, err := b.Endpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -145,16 +142,16 @@ func (b *build) driftOfPolicies(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	e, err := b.endpoint(ctx)
+	e, err := b.Endpoint(ctx)
 	if err != nil {
 		return "", err
 	}
-	for _, object := range append(b.policies(site), b.machinePolicy(site, e)) {
+	for _, object := range append(b.policies(site), b.MachinePolicy(site, e)) {
 		wanted, ok := object.(*networkingv1.NetworkPolicy)
 		if !ok {
 			return "", fmt.Errorf("%T is no policy", object)
 		}
-		have, err := b.Client.NetworkingV1().NetworkPolicies(b.namespace).Get(ctx, wanted.Name, metav1.GetOptions{})
+		have, err := b.Client.NetworkingV1().NetworkPolicies(b.Home).Get(ctx, wanted.Name, metav1.GetOptions{})
 		if err != nil {
 			return "", err
 		}

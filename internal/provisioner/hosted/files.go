@@ -18,6 +18,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/iam/authority"
 	"plasmacloud.io/plasmacloud/internal/iam/webhook"
 	"plasmacloud.io/plasmacloud/internal/k8shost/pki"
+	"plasmacloud.io/plasmacloud/internal/provisioner/base"
 )
 
 // Files of the control plane that are not the PKI's.
@@ -41,7 +42,7 @@ func (b *build) layout() layout { return layout{pki.New("/etc/kubernetes/pki", b
 func (l layout) path(name string) string { return path.Join(l.Dir(), name) }
 
 // controlPlaneFiles are all files of the control plane. Each container sees some of them: see filesOf.
-func (b *build) controlPlaneFiles(ctx context.Context, e endpoint) (files, issued map[string][]byte, err error) {
+func (b *build) controlPlaneFiles(ctx context.Context, e base.Endpoint) (files, issued map[string][]byte, err error) {
 	leaves, err := b.leaves(e)
 	if err != nil {
 		return nil, nil, err
@@ -49,7 +50,7 @@ func (b *build) controlPlaneFiles(ctx context.Context, e endpoint) (files, issue
 	if issued, err = b.issue(ctx, leaves); err != nil {
 		return nil, nil, err
 	}
-	kept, err := b.secret(ctx, pkiSecretName)
+	kept, err := b.Secret(ctx, pkiSecretName)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -62,7 +63,7 @@ func (b *build) controlPlaneFiles(ctx context.Context, e endpoint) (files, issue
 	if files[egressSelectorFile], err = bootstrap.EgressSelector(tunnelSocket); err != nil {
 		return nil, nil, err
 	}
-	local := e.at("127.0.0.1")
+	local := e.At("127.0.0.1")
 	for name, leaf := range map[string]string{
 		controllerManagerKubeconfig: pki.ControllerManager, schedulerKubeconfig: pki.Scheduler, konnectivityKubeconfig: bootstrap.KonnectivityClient,
 	} {
@@ -73,20 +74,17 @@ func (b *build) controlPlaneFiles(ctx context.Context, e endpoint) (files, issue
 	return files, issued, b.addIdentity(ctx, files)
 }
 
-// identityName is the API server's, as the identity service knows it.
-func (b *build) identityName() string { return b.project() + "." + b.cluster.Name }
-
 // addIdentity adds what the API server needs to ask whose a token is.
 func (b *build) addIdentity(ctx context.Context, files map[string][]byte) error {
 	if b.Identities == nil {
 		return nil
 	}
-	home, err := b.Client.CoreV1().Namespaces().Get(ctx, b.cluster.Namespace, metav1.GetOptions{})
+	home, err := b.Client.CoreV1().Namespaces().Get(ctx, b.Cluster.Namespace, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("find the cluster's organization: %w", err)
 	}
 	secret, err := b.Identities.Ensure(ctx, authority.Client{
-		Name: b.identityName(), Organization: home.Labels[v1alpha1.LabelOrganization], Project: b.project(),
+		Name: b.IdentityName(), Organization: home.Labels[v1alpha1.LabelOrganization], Project: b.Project(),
 	})
 	if err != nil {
 		return fmt.Errorf("certify the API server to the identity service: %w", err)
@@ -132,23 +130,12 @@ func fingerprint(files map[string][]byte) string {
 }
 
 // kubeconfigs are the administrators'.
-func (b *build) kubeconfigs(e endpoint, issued map[string][]byte) (map[string][]byte, error) {
-	service := e.at(fmt.Sprintf("%s.%s.svc", controlPlaneName, b.namespace))
-	files := map[string][]byte{}
-	for _, one := range []struct{ file, user, server string }{
-		{v1alpha1.KubeconfigAdmin, pki.Admin, e.url()},
-		{v1alpha1.KubeconfigAdminService, pki.Admin, service},
-		{v1alpha1.KubeconfigSuperAdmin, bootstrap.SuperAdmin, e.url()},
-		{v1alpha1.KubeconfigSuperAdminService, bootstrap.SuperAdmin, service},
-	} {
-		content, err := bootstrap.Kubeconfig{
-			Cluster: b.cluster.Name, User: one.user, Server: one.server, CA: issued["ca.crt"],
-			Credentials: bootstrap.Credentials{Cert: issued[one.user+".crt"], Key: issued[one.user+".key"]},
-		}.Render()
-		if err != nil {
-			return nil, err
-		}
-		files[one.file] = content
+func (b *build) kubeconfigs(e base.Endpoint, issued map[string][]byte) (map[string][]byte, error) {
+	credentials := func(name string) bootstrap.Credentials {
+		return bootstrap.Credentials{Cert: issued[name+".crt"], Key: issued[name+".key"]}
 	}
-	return files, nil
+	return b.Kubeconfigs(e, base.Administrators{
+		CA: issued["ca.crt"], AdminName: pki.Admin, Admin: credentials(pki.Admin),
+		SuperAdminName: bootstrap.SuperAdmin, SuperAdmin: credentials(bootstrap.SuperAdmin),
+	})
 }

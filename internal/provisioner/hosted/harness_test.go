@@ -26,6 +26,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/catalogue"
 	"plasmacloud.io/plasmacloud/internal/datastore"
 	"plasmacloud.io/plasmacloud/internal/iam/authority"
+	"plasmacloud.io/plasmacloud/internal/provisioner/base"
 	"plasmacloud.io/plasmacloud/internal/release"
 	"plasmacloud.io/plasmacloud/internal/task"
 	"plasmacloud.io/plasmacloud/internal/testapi"
@@ -91,16 +92,18 @@ func newWorld(t *testing.T, change ...func(spec map[string]any)) *world {
 		w.offered.Images[version] = images
 	}
 	w.provisioner, err = New(Config{
-		Client: w.client, Dynamic: w.dynamic, Datastore: func(*v1alpha1.Cluster) (Datastore, error) { return w.store, nil },
-		Identities: w.identities, IdentityURL: "https://10.43.0.20",
-		Catalogue: func() (*catalogue.Catalogue, error) { return w.offered, nil },
-		Site: func(context.Context) (Site, error) {
-			return Site{
-				Address: netip.MustParseAddr("192.0.2.1"), PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.42.0.0/16")},
-				ServiceCIDRs: []netip.Prefix{netip.MustParsePrefix("10.43.0.0/16")}, NodeAddresses: []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")},
-			}, nil
+		Datastore: func(*v1alpha1.Cluster) (Datastore, error) { return w.store, nil }, Scratch: t.TempDir(),
+		Config: base.Config{
+			Client: w.client, Dynamic: w.dynamic, Identities: w.identities, IdentityURL: "https://10.43.0.20",
+			Catalogue: func() (*catalogue.Catalogue, error) { return w.offered, nil },
+			Site: func(context.Context) (base.Site, error) {
+				return base.Site{
+					Address: netip.MustParseAddr("192.0.2.1"), PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.42.0.0/16")},
+					ServiceCIDRs: []netip.Prefix{netip.MustParsePrefix("10.43.0.0/16")}, NodeAddresses: []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")},
+				}, nil
+			},
+			Platform: "plasmacloud-system", Account: "cloudd", Clock: clock.RealClock{},
 		},
-		Namespace: "plasmacloud-system", Account: "cloudd", Scratch: t.TempDir(), Clock: clock.RealClock{},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +207,12 @@ func (w *world) run(operation v1alpha1.Operation, names ...string) {
 var created = []string{"prepare", "certificates", "endpoint", "datastore", "control-plane"}
 
 func (w *world) build(step string) *build {
-	return &build{Provisioner: w.provisioner, scope: w.scope(step), cluster: w.cluster, namespace: w.namespace}
+	w.t.Helper()
+	b, err := w.provisioner.begin(w.scope(step))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return b
 }
 
 // snapshot is the versions of all objects that the steps make.

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/provisioner/base"
 )
 
 const (
@@ -63,7 +64,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	defer k.queue.ShutDown()
 	factory := metadatainformer.NewFilteredSharedInformerFactory(k.metadata, lookAgain, metav1.NamespaceAll,
 		func(options *metav1.ListOptions) {
-			options.LabelSelector = labelManagedBy + "=plasmacloud," + v1alpha1.LabelCluster + "," + v1alpha1.LabelProject
+			options.LabelSelector = base.LabelManagedBy + "=plasmacloud," + v1alpha1.LabelCluster + "," + v1alpha1.LabelProject
 		})
 	for _, resource := range watched() {
 		_, err := factory.ForResource(resource).Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{

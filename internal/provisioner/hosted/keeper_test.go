@@ -14,6 +14,7 @@ import (
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/k8shost/pki"
+	"plasmacloud.io/plasmacloud/internal/provisioner/base"
 	"plasmacloud.io/plasmacloud/internal/task"
 )
 
@@ -63,7 +64,7 @@ func TestDriftIsSeenAndMended(t *testing.T) {
 		},
 		"files removed":      func() error { return secrets.Delete(t.Context(), controlPlaneName, metav1.DeleteOptions{}) },
 		"authority removed":  func() error { return secrets.Delete(t.Context(), pkiSecretName, metav1.DeleteOptions{}) },
-		"kubeconfig removed": func() error { return secrets.Delete(t.Context(), kubeconfigSecretName, metav1.DeleteOptions{}) },
+		"kubeconfig removed": func() error { return secrets.Delete(t.Context(), base.KubeconfigSecret, metav1.DeleteOptions{}) },
 		"service edited": func() error {
 			_, err := core.Services(w.namespace).Patch(t.Context(), controlPlaneName, types.MergePatchType, []byte(`{"spec":{"selector":{"plasmacloud.io/component":"other"}}}`), metav1.PatchOptions{})
 			return err

@@ -2,88 +2,21 @@ package hosted
 
 import (
 	"context"
-	"fmt"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-
-	"plasmacloud.io/plasmacloud/api/v1alpha1"
-	"plasmacloud.io/plasmacloud/internal/task"
+	"plasmacloud.io/plasmacloud/internal/provisioner/base"
 )
 
-// OperatorRole is the ClusterRole that the daemon has in the namespaces of clusters, and nowhere else.
-const OperatorRole = "plasmacloud-cluster-operator"
+// Names in a cluster's namespace.
+const (
+	controlPlaneName = base.ServiceName // Deployment, Secret and PodDisruptionBudget have the same name as the Service
+	pkiSecretName    = "pki"
+)
 
 // prepare makes the cluster's namespace, the daemon's permissions in it, and the walls around it.
 func (b *build) prepare(ctx context.Context) error {
-	if err := b.namespaceIsFree(ctx); err != nil {
-		return err
-	}
-	labels := b.labels()
-	labels[labelPodSecurityEnforce] = "privileged" // machines are; what else runs here is restricted by its own description
-	namespace := &corev1.Namespace{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
-		ObjectMeta: metav1.ObjectMeta{Name: b.namespace, Labels: labels},
-	}
-	if err := b.apply(ctx, namespace); err != nil {
-		return err
-	}
-	if err := b.apply(ctx, b.permissions()...); err != nil {
-		return err
-	}
-	site, err := b.Site(ctx)
-	if err != nil {
-		return fmt.Errorf("look at the management cluster: %w", err)
-	}
-	if err := b.apply(ctx, b.policies(site)...); err != nil {
+	if err := b.Prepare(ctx, b.policies); err != nil {
 		return err
 	}
 	b.setInventory()
-	return permitted(ctx, func(ctx context.Context) error {
-		_, err := b.secret(ctx, pkiSecretName)
-		return err
-	})
-}
-
-// namespaceIsFree waits for a namespace that is being removed: nothing can be made in it.
-func (b *build) namespaceIsFree(ctx context.Context) error {
-	namespace, err := b.Client.CoreV1().Namespaces().Get(ctx, b.namespace, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read namespace %s: %w", b.namespace, err)
-	}
-	if namespace.DeletionTimestamp != nil {
-		return task.Wait(time.Second, "namespace %s is being removed", b.namespace)
-	}
 	return nil
-}
-
-// permissions are the daemon's: everything in the cluster's namespace, and one Secret beside the cluster.
-func (b *build) permissions() []runtime.Object {
-	daemon := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: b.Namespace, Name: b.Account}}
-	typeOf := func(kind string) metav1.TypeMeta {
-		return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
-	}
-	name := v1alpha1.AdminKubeconfigSecret(b.cluster.Name)
-	secrets := []string{"secrets"}
-	return []runtime.Object{
-		&rbacv1.RoleBinding{
-			TypeMeta: typeOf("RoleBinding"), ObjectMeta: b.meta(OperatorRole), Subjects: daemon,
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: OperatorRole},
-		},
-		&rbacv1.Role{TypeMeta: typeOf("Role"), ObjectMeta: b.owned(name), Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{""}, Resources: secrets, Verbs: []string{"create"}}, // which has no names
-			{APIGroups: []string{""}, Resources: secrets, ResourceNames: []string{name}, Verbs: []string{"get", "update", "patch", "delete"}},
-		}},
-		&rbacv1.RoleBinding{
-			TypeMeta: typeOf("RoleBinding"), ObjectMeta: b.owned(name), Subjects: daemon,
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-		},
-	}
 }

@@ -1,4 +1,4 @@
-package hosted
+package base
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"plasmacloud.io/plasmacloud/internal/iam/review"
 )
 
-// accessObjects let people in with the platform's tokens, under the groups that the identity service tells of.
-func (b *build) accessObjects(ctx context.Context) ([]*unstructured.Unstructured, error) {
+// AccessObjects let people in with the platform's tokens, under the groups that the identity service tells of.
+func (b *Build) AccessObjects(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	if b.Identities == nil {
 		return nil, nil
 	}
@@ -25,7 +25,7 @@ func (b *build) accessObjects(ctx context.Context) ([]*unstructured.Unstructured
 		return nil, err
 	}
 	objects := rbac.Tenant.ForCluster()
-	if b.cluster.Spec.Tenancy == v1alpha1.TenancyShared {
+	if b.Cluster.Spec.Tenancy == v1alpha1.TenancyShared {
 		objects = append(objects, rbac.Tenant.ForProject(project)...)
 	} else {
 		objects = append(permissionsOnly(objects), owners(project)...)
@@ -41,14 +41,14 @@ func (b *build) accessObjects(ctx context.Context) ([]*unstructured.Unstructured
 	return all, nil
 }
 
-func (b *build) readProject(ctx context.Context) (*v1alpha1.Project, error) {
-	content, err := b.Dynamic.Resource(v1alpha1.GroupVersion.WithResource("projects")).Get(ctx, b.project(), metav1.GetOptions{})
+func (b *Build) readProject(ctx context.Context) (*v1alpha1.Project, error) {
+	content, err := b.Dynamic.Resource(v1alpha1.GroupVersion.WithResource("projects")).Get(ctx, b.Project(), metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("read project %s: %w", b.project(), err)
+		return nil, fmt.Errorf("read project %s: %w", b.Project(), err)
 	}
 	project := &v1alpha1.Project{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content.Object, project); err != nil {
-		return nil, fmt.Errorf("read project %s: %w", b.project(), err)
+		return nil, fmt.Errorf("read project %s: %w", b.Project(), err)
 	}
 	return project, nil
 }
@@ -71,7 +71,7 @@ func owners(project *v1alpha1.Project) []rbac.Object {
 	binding := func(name, role string, groups ...string) *rbacv1.ClusterRoleBinding {
 		object := &rbacv1.ClusterRoleBinding{
 			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{labelManagedBy: "plasmacloud"}},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{LabelManagedBy: "plasmacloud"}},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		}
 		for _, group := range groups {

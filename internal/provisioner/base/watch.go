@@ -1,4 +1,4 @@
-package hosted
+package base
 
 import (
 	"context"
@@ -21,13 +21,13 @@ const (
 	rewatch = 500 * time.Millisecond
 )
 
-// watcher begins a watch.
-type watcher func(ctx context.Context) (watch.Interface, error)
+// Watcher begins a watch.
+type Watcher func(ctx context.Context) (watch.Interface, error)
 
-// await calls check now, after every change of what is watched, and at intervals if they are given, until check is done
+// Await calls check now, after every change of what is watched, and at intervals if they are given, until check is done
 // or fails. It gives up, to be called again, when its patience ends, and at once when the cluster is asked to be
 // something else: a person who deletes a cluster does not wait for its creation. Its message says what check waits for.
-func (b *build) await(ctx context.Context, interval time.Duration, watchers []watcher, check func(ctx context.Context) (done bool, waitsFor string, err error)) error {
+func (b *Build) Await(ctx context.Context, interval time.Duration, watchers []Watcher, check func(ctx context.Context) (done bool, waitsFor string, err error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	changed := make(chan struct{}, 1)
@@ -52,7 +52,7 @@ func (b *build) await(ctx context.Context, interval time.Duration, watchers []wa
 		if done || err != nil {
 			return err
 		}
-		b.scope.Report("%s", waitsFor)
+		b.Scope.Report("%s", waitsFor)
 		select {
 		case <-changed:
 		case <-tick.C():
@@ -74,7 +74,7 @@ func signal(channel chan struct{}) {
 }
 
 // follow calls heard for every event of a watch, and watches again when the watch ends, until ctx does.
-func (b *build) follow(ctx context.Context, begin watcher, heard func(watch.Event)) {
+func (b *Build) follow(ctx context.Context, begin Watcher, heard func(watch.Event)) {
 	for ctx.Err() == nil {
 		events, err := begin(ctx)
 		if err == nil {
@@ -83,7 +83,7 @@ func (b *build) follow(ctx context.Context, begin watcher, heard func(watch.Even
 			}
 			events.Stop()
 		} else if !errors.Is(err, context.Canceled) {
-			b.scope.Log.Debug("cannot watch", "error", err)
+			b.Scope.Log.Debug("cannot watch", "error", err)
 		}
 		timer := b.Clock.NewTimer(rewatch)
 		select {
@@ -95,44 +95,39 @@ func (b *build) follow(ctx context.Context, begin watcher, heard func(watch.Even
 	}
 }
 
-func (b *build) watchCluster(ctx context.Context) (watch.Interface, error) {
-	return b.Dynamic.Resource(v1alpha1.GroupVersion.WithResource("clusters")).Namespace(b.cluster.Namespace).Watch(ctx, only(b.cluster.Name))
+func (b *Build) watchCluster(ctx context.Context) (watch.Interface, error) {
+	return b.Dynamic.Resource(v1alpha1.GroupVersion.WithResource("clusters")).Namespace(b.Cluster.Namespace).Watch(ctx, Only(b.Cluster.Name))
 }
 
-// only selects one object by its name.
-func only(name string) metav1.ListOptions {
+// Only selects one object by its name.
+func Only(name string) metav1.ListOptions {
 	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
 }
 
 // otherwise tells whether the cluster is asked to be something else than what the step works on.
-func (b *build) otherwise(event watch.Event) bool {
+func (b *Build) otherwise(event watch.Event) bool {
 	c, ok := event.Object.(*unstructured.Unstructured)
 	if !ok || c.GetKind() != "Cluster" {
 		return false
 	}
 	deleting := c.GetDeletionTimestamp() != nil
-	return c.GetUID() != b.cluster.UID || deleting != (b.cluster.DeletionTimestamp != nil) ||
-		!deleting && c.GetGeneration() > b.scope.Task.Spec.Generation ||
-		(c.GetAnnotations()[v1alpha1.AnnotationForce] != b.cluster.Annotations[v1alpha1.AnnotationForce])
+	return c.GetUID() != b.Cluster.UID || deleting != (b.Cluster.DeletionTimestamp != nil) ||
+		!deleting && c.GetGeneration() > b.Scope.Task.Spec.Generation ||
+		(c.GetAnnotations()[v1alpha1.AnnotationForce] != b.Cluster.Annotations[v1alpha1.AnnotationForce])
 }
 
-// Watchers of what is in the cluster's namespace.
-
-func (b *build) watchPods(ctx context.Context) (watch.Interface, error) {
-	return b.Client.CoreV1().Pods(b.namespace).Watch(ctx, metav1.ListOptions{})
+// WatchPods watches all pods.
+func (b *Build) WatchPods(ctx context.Context) (watch.Interface, error) {
+	return b.Client.CoreV1().Pods(b.Home).Watch(ctx, metav1.ListOptions{})
 }
 
-func (b *build) watchControlPlane(ctx context.Context) (watch.Interface, error) {
-	return b.Client.AppsV1().Deployments(b.namespace).Watch(ctx, only(controlPlaneName))
+func (b *Build) watchNamespace(ctx context.Context) (watch.Interface, error) {
+	return b.Client.CoreV1().Namespaces().Watch(ctx, Only(b.Home))
 }
 
-func (b *build) watchNamespace(ctx context.Context) (watch.Interface, error) {
-	return b.Client.CoreV1().Namespaces().Watch(ctx, only(b.namespace))
-}
-
-// watchResource watches the cluster's objects of one of our kinds.
-func (b *build) watchResource(resource string) watcher {
+// WatchResource watches the cluster's objects of one of our kinds.
+func (b *Build) WatchResource(resource string) Watcher {
 	return func(ctx context.Context) (watch.Interface, error) {
-		return b.ofCluster(resource).Watch(ctx, b.clusterSelector())
+		return b.OfCluster(resource).Watch(ctx, b.ClusterSelector())
 	}
 }

@@ -1,4 +1,4 @@
-package hosted
+package base
 
 import (
 	"context"
@@ -14,12 +14,12 @@ import (
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 )
 
-// connection is the way to a cluster's own API, as its super administrator.
-type connection struct{ config *rest.Config }
+// Connection is the way to a cluster's own API, as its super administrator.
+type Connection struct{ config *rest.Config }
 
-// connect reads the credentials. It goes to the Service's address, which works before its name does.
-func (b *build) connect(ctx context.Context, e endpoint) (*connection, error) {
-	secret, err := b.secret(ctx, kubeconfigSecretName)
+// Connect reads the credentials. It goes to the Service's address, which works before its name does.
+func (b *Build) Connect(ctx context.Context, e Endpoint) (*Connection, error) {
+	secret, err := b.Secret(ctx, KubeconfigSecret)
 	if err != nil {
 		return nil, err
 	}
@@ -27,21 +27,22 @@ func (b *build) connect(ctx context.Context, e endpoint) (*connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the cluster's kubeconfig: %w", err)
 	}
-	config.Host = e.internal()
+	config.Host = e.Internal()
 	config.QPS, config.Burst = -1, 0 // what a client holds back helps nobody
-	config.UserAgent = manager
+	config.UserAgent = b.Manager
 	config.WarningHandler = rest.NoWarnings{} // of what is deprecated, the Service kubernetes still has
-	return &connection{config: config}, nil
+	return &Connection{config: config}, nil
 }
 
-func (c *connection) httpClient(timeout time.Duration) (*http.Client, error) {
+// HTTPClient returns a client whose requests take no longer than that.
+func (c *Connection) HTTPClient(timeout time.Duration) (*http.Client, error) {
 	config := rest.CopyConfig(c.config)
 	config.Timeout = timeout
 	return rest.HTTPClientFor(config)
 }
 
-// clients with requests that do not hang.
-func (c *connection) clients() (kubernetes.Interface, dynamic.Interface, error) {
+// Clients are those with requests that do not hang.
+func (c *Connection) Clients() (kubernetes.Interface, dynamic.Interface, error) {
 	config := rest.CopyConfig(c.config)
 	config.Timeout = 30 * time.Second
 	typed, err := kubernetes.NewForConfig(config)

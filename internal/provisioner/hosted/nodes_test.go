@@ -12,6 +12,7 @@ import (
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/provisioner"
+	"plasmacloud.io/plasmacloud/internal/provisioner/base"
 )
 
 func TestNodesAreWaitedFor(t *testing.T) {
@@ -29,7 +30,7 @@ func TestNodesAreWaitedFor(t *testing.T) {
 		t.Fatalf("there are no nodes yet: %v", err)
 	case <-time.After(500 * time.Millisecond):
 	}
-	group, err := w.build("").ofCluster(resourceNodeGroups).Get(t.Context(), group.GetName(), metav1.GetOptions{})
+	group, err := w.build("").OfCluster(base.ResourceNodeGroups).Get(t.Context(), group.GetName(), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func TestNodesAreWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	group.Object["status"] = content
-	if _, err := w.build("").ofCluster(resourceNodeGroups).UpdateStatus(t.Context(), group, metav1.UpdateOptions{}); err != nil {
+	if _, err := w.build("").OfCluster(base.ResourceNodeGroups).UpdateStatus(t.Context(), group, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -81,9 +82,9 @@ func TestAStalledGroupIsToldOf(t *testing.T) {
 			{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Message: "no host has room for u1.8xlarge"},
 		}},
 	}}
-	_, _, err := w.build("").settled(groups)
+	_, _, err := w.build("").Settled(groups)
 	mentions(t, err, "workers", "no host has room")
-	if settled, waitsFor, err := w.build("").settled(nil); settled || err != nil || waitsFor == "" {
+	if settled, waitsFor, err := w.build("").Settled(nil); settled || err != nil || waitsFor == "" {
 		t.Errorf("%v %q %v", settled, waitsFor, err)
 	}
 }

@@ -1,4 +1,5 @@
-// Command cloudd is the platform's daemon: controllers, task workers, identities and admission.
+// Command cloudd is the platform's daemon: controllers, task workers, identities and admission. As `cloudd api-balancer` it
+// is the load balancer before the API servers of one cluster.
 package main
 
 import (
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"plasmacloud.io/plasmacloud/internal/balancer"
 	"plasmacloud.io/plasmacloud/internal/cloudd"
 )
 
@@ -21,6 +23,9 @@ func main() {
 }
 
 func run() error {
+	if len(os.Args) > 1 && os.Args[1] == balancer.Command {
+		return balancer.RunCommand(ctrl.SetupSignalHandler(), os.Args[2:], slog.New(slog.NewJSONHandler(os.Stderr, nil)))
+	}
 	config := &cloudd.Config{RedisURL: os.Getenv("CLOUDD_REDIS_URL")}
 	flags := pflag.NewFlagSet("cloudd", pflag.ContinueOnError)
 	config.AddFlags(flags)

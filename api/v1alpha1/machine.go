@@ -15,6 +15,18 @@ const (
 	MachineWorker       MachineRole = "Worker"
 )
 
+// Reasons why a machine is not ready that others than its controller look at.
+const (
+	// ReasonMachineNoCapacity: the provider cannot give one more machine of that size now.
+	ReasonMachineNoCapacity = "NoCapacity"
+	// ReasonMachineInvalid: the machine cannot be made as it is described, however often it is tried.
+	ReasonMachineInvalid = "InvalidMachine"
+	// ReasonMachineLost: the machine was there, and is no longer.
+	ReasonMachineLost = "MachineLost"
+	// ReasonMachineFailed: the provider says that it will not run.
+	ReasonMachineFailed = "MachineFailed"
+)
+
 // MachineSpec is one instance.
 // +kubebuilder:validation:XValidation:rule="self.cluster == oldSelf.cluster && self.account == oldSelf.account && self.role == oldSelf.role",reason=FieldValueForbidden,message="a machine's cluster, account and role cannot change; delete it, and the platform makes another"
 type MachineSpec struct {

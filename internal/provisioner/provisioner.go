@@ -44,7 +44,11 @@ func (s Set) Steps(t *v1alpha1.Task, object task.Object) ([]task.Step, error) {
 	}
 	operation := t.Spec.Operation
 	if p := s[c.Spec.Type]; p != nil {
-		return p.Steps(operation, c)
+		steps, err := p.Steps(operation, c)
+		if auditor, ok := p.(Auditor); ok && operation == v1alpha1.OperationRepair && err == nil {
+			steps = append([]task.Step{assess(auditor)}, steps...)
+		}
+		return steps, err
 	}
 	if operation == v1alpha1.OperationDelete && nothingToRemove(c) {
 		return nil, nil

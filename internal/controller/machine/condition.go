@@ -23,15 +23,17 @@ const ConditionJoined = "Joined"
 // Reasons of machines that are not ready, besides those that all kinds share.
 const (
 	// ReasonNoCapacity: the provider cannot give one more machine of that size now.
-	ReasonNoCapacity = "NoCapacity"
+	ReasonNoCapacity = v1alpha1.ReasonMachineNoCapacity
 	// ReasonInvalid: the machine cannot be made as it is described, however often it is tried.
-	ReasonInvalid = "InvalidMachine"
+	ReasonInvalid = v1alpha1.ReasonMachineInvalid
 	// ReasonProviderError: it cannot be made, or asked for, for another reason.
 	ReasonProviderError = "ProviderError"
 	// ReasonLost: the machine was there, and is no longer.
-	ReasonLost = "MachineLost"
+	ReasonLost = v1alpha1.ReasonMachineLost
 	// ReasonFailed: the provider says that it will not run.
-	ReasonFailed = "MachineFailed"
+	ReasonFailed = v1alpha1.ReasonMachineFailed
+	// ReasonSetupFailed: what is done on the machine to make it a node has failed; it is tried again.
+	ReasonSetupFailed = "SetupFailed"
 	// ReasonNodeNotReady: the node does not do its job.
 	ReasonNodeNotReady = "NodeNotReady"
 	// ReasonNodeGone: the node was taken out of the cluster.
@@ -92,12 +94,14 @@ func observe(s *scope, problem error) {
 		describe(m, v1alpha1.PhaseFailed, metav1.ConditionFalse, ReasonFailed, fmt.Sprintf("the machine has failed: %s; its node group replaces it", s.found.Message))
 	case s.connection == nil && joined:
 		// Nobody can tell how the node is; what was last seen stays.
+	case s.setup.Err != nil && !joined && s.node == nil:
+		describe(m, v1alpha1.PhaseProvisioning, metav1.ConditionFalse, ReasonSetupFailed, fmt.Sprintf("it cannot be made a node: %v; it is tried again", s.setup.Err))
 	case s.connection == nil:
-		describe(m, v1alpha1.PhaseProvisioning, metav1.ConditionUnknown, v1alpha1.ReasonWaiting, "waiting for the cluster's API; "+progress(s.found)+why(problem))
+		describe(m, v1alpha1.PhaseProvisioning, metav1.ConditionUnknown, v1alpha1.ReasonWaiting, "waiting for the cluster's API; "+progress(s)+why(problem))
 	case s.node == nil && joined:
 		describe(m, v1alpha1.PhaseFailed, metav1.ConditionFalse, ReasonNodeGone, "its node was taken out of the cluster")
 	case s.node == nil:
-		describe(m, v1alpha1.PhaseProvisioning, metav1.ConditionFalse, v1alpha1.ReasonProvisioning, progress(s.found))
+		describe(m, v1alpha1.PhaseProvisioning, metav1.ConditionFalse, v1alpha1.ReasonProvisioning, progress(s))
 	case nodeReady(s.node):
 		describe(m, v1alpha1.PhaseRunning, metav1.ConditionTrue, v1alpha1.ReasonReady, "")
 	case joined:
@@ -114,8 +118,13 @@ func why(problem error) string {
 	return ": " + problem.Error()
 }
 
-func progress(found *machine.Machine) string {
+func progress(s *scope) string {
+	found := s.found
 	switch {
+	case found.State == machine.StateRunning && s.setup.Message != "":
+		return "the machine runs, its node has not joined yet: " + s.setup.Message
+	case found.State == machine.StateRunning && s.overSSH() && s.controlPlane():
+		return "the machine runs; the cluster's task makes it a part of the control plane"
 	case found.State == machine.StateRunning:
 		return "the machine runs, its node has not joined yet"
 	case found.Message != "":
@@ -138,7 +147,7 @@ func (r *Reconciler) tell(before *v1alpha1.Machine, s *scope) {
 	switch is.Reason {
 	case v1alpha1.ReasonReady:
 		r.Recorder.Eventf(m, nil, "Normal", is.Reason, "Join", "node %s is ready", m.Status.NodeName)
-	case ReasonNoCapacity, ReasonInvalid, ReasonProviderError, ReasonLost, ReasonFailed, ReasonNodeGone, v1alpha1.ReasonUnsupported:
+	case ReasonNoCapacity, ReasonInvalid, ReasonProviderError, ReasonLost, ReasonFailed, ReasonNodeGone, ReasonSetupFailed, v1alpha1.ReasonUnsupported:
 		r.Recorder.Eventf(m, nil, "Warning", is.Reason, "Provide", "%s", is.Message[:min(len(is.Message), maxNote)])
 	case ReasonNodeNotReady:
 		if Joined(before) {

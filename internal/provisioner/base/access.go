@@ -84,3 +84,8 @@ func owners(project *v1alpha1.Project) []rbac.Object {
 		binding("plasmacloud:viewers", "view", review.ProjectViewerGroup(project.Name)),
 	}
 }
+
+// RoleGroups are the groups of a cluster's users, by the ClusterRole that each is bound to.
+func RoleGroups() map[string]string {
+	return map[string]string{"cluster-admin": v1alpha1.GroupClusterAdmin, "edit": v1alpha1.GroupClusterEdit, "view": v1alpha1.GroupClusterView}
+}

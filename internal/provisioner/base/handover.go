@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/bootstrap"
@@ -61,6 +62,15 @@ func (b *Build) Kubeconfigs(e Endpoint, who Administrators) (map[string][]byte, 
 		files[one.file] = content
 	}
 	return files, nil
+}
+
+// Credentials are those in a kubeconfig of Kubeconfigs.
+func Credentials(kubeconfig []byte) (bootstrap.Credentials, error) {
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return bootstrap.Credentials{}, fmt.Errorf("read the cluster's kubeconfig: %w", err)
+	}
+	return bootstrap.Credentials{Cert: config.CertData, Key: config.KeyData}, nil
 }
 
 // HandOver puts the administrator's kubeconfigs beside the cluster.

@@ -66,6 +66,26 @@ func (b *Build) Await(ctx context.Context, interval time.Duration, watchers []Wa
 	}
 }
 
+// Unless does something that takes its time, and ends it when the cluster is asked to be something else; then it is to be
+// called again, which it will not be.
+func (b *Build) Unless(ctx context.Context, do func(ctx context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go b.follow(ctx, b.watchCluster, func(event watch.Event) {
+		if b.otherwise(event) {
+			cancel(errOtherwise)
+		}
+	})
+	err := do(ctx)
+	if err != nil && errors.Is(context.Cause(ctx), errOtherwise) {
+		return task.Wait(time.Millisecond, "%v", errOtherwise)
+	}
+	return err
+}
+
+// errOtherwise is why something ends that would have taken its time.
+var errOtherwise = errors.New("the cluster is asked to be something else")
+
 func signal(channel chan struct{}) {
 	select {
 	case channel <- struct{}{}:

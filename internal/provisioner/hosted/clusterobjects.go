@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
-	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/apply"
 	"plasmacloud.io/plasmacloud/internal/bootstrap"
 	"plasmacloud.io/plasmacloud/internal/k8shost/cluster"
@@ -111,7 +110,7 @@ func (b *build) describeContents(ctx context.Context, e base.Endpoint) (*content
 		},
 		Address: e.Address.String(), Port: e.Port(), KonnectivityPort: e.PortOf(base.PortKonnectivity), AgentImage: agent,
 		AdminGroup: bootstrap.AdminGroup, KonnectivityUser: bootstrap.KonnectivityUser, Audience: bootstrap.KonnectivityAudience,
-		RoleGroups: map[string]string{"cluster-admin": v1alpha1.GroupClusterAdmin, "edit": v1alpha1.GroupClusterEdit, "view": v1alpha1.GroupClusterView},
+		RoleGroups: base.RoleGroups(),
 		server:     e.Machines(), ca: material.CA, access: access,
 	}, nil
 }

@@ -5,10 +5,8 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"plasmacloud.io/plasmacloud/internal/catalogue"
 	"plasmacloud.io/plasmacloud/internal/provisioner/base"
@@ -31,15 +29,7 @@ func (b *build) startControlPlane(ctx context.Context) error {
 	case have.Status.ReadyReplicas == 0 && have.Spec.Replicas != nil:
 		*deployment.Spec.Replicas = min(max(*have.Spec.Replicas, 1), *deployment.Spec.Replicas)
 	}
-	budget := &policyv1.PodDisruptionBudget{
-		TypeMeta: metav1.TypeMeta{APIVersion: policyv1.SchemeGroupVersion.String(), Kind: "PodDisruptionBudget"}, ObjectMeta: b.Meta(controlPlaneName),
-		Spec: policyv1.PodDisruptionBudgetSpec{
-			// One at a time: a node can be drained even of a control plane that has no other replica.
-			MaxUnavailable: &intstr.IntOrString{IntVal: 1},
-			Selector:       deployment.Spec.Selector,
-		},
-	}
-	if err := b.Apply(ctx, budget); err != nil {
+	if err := b.Apply(ctx, b.Disruption(deployment)); err != nil {
 		return err
 	}
 	return b.ApplyDeployment(ctx, deployment)

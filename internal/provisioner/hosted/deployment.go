@@ -39,9 +39,6 @@ const (
 
 	annotationFingerprint = "plasmacloud.io/files"
 
-	// user is who the programs run as: nobody in particular, but not root.
-	user = 65532
-
 	// shutdownDelay is how long a replica goes on serving while the last ones hear that it goes.
 	shutdownDelay = 4 * time.Second
 	// lease is how long the controllers of a replica that was lost keep their place.
@@ -105,60 +102,23 @@ func (p *plane) deployment() (*appsv1.Deployment, error) {
 	}
 	replicas := max(p.Cluster.Spec.ControlPlane.Replicas, 1)
 	selector := map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentControlPlane}
-	none, one := intstr.FromInt32(0), intstr.FromInt32(1)
 	history, deadline := int32(2), int32(600)
 	return &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
 		ObjectMeta: p.Meta(controlPlaneName),
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: selector},
-			RevisionHistoryLimit: &history, ProgressDeadlineSeconds: &deadline,
-			Strategy: appsv1.DeploymentStrategy{
-				Type:          appsv1.RollingUpdateDeploymentStrategyType,
-				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: &none, MaxSurge: &one},
-			},
+			RevisionHistoryLimit: &history, ProgressDeadlineSeconds: &deadline, Strategy: base.OneMore(),
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{
 					Labels: p.ComponentLabels(v1alpha1.ComponentControlPlane),
 					// New files replace the pods, as most programs read them once.
 					Annotations: map[string]string{annotationFingerprint: fingerprint(p.files)},
 				},
-				Spec: p.podSpec(containers),
+				Spec: base.PodSpec(v1alpha1.ComponentControlPlane, containers, p.volumes()),
 			},
 		},
 	}, nil
-}
-
-func (p *plane) podSpec(containers []corev1.Container) corev1.PodSpec {
-	yes, no := true, false
-	id, grace := int64(user), int64(30)
-	soon := int64(15)
-	selector := &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentControlPlane}}
-	return corev1.PodSpec{
-		Containers: containers, Volumes: p.volumes(),
-		AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
-		PriorityClassName:             "system-cluster-critical",
-		TerminationGracePeriodSeconds: &grace,
-		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot: &yes, RunAsUser: &id, RunAsGroup: &id, FSGroup: &id,
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		},
-		Tolerations: []corev1.Toleration{
-			{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
-			// A replica on a lost node is replaced soon.
-			{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &soon},
-			{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &soon},
-		},
-		Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
-				Weight: 100, PodAffinityTerm: corev1.PodAffinityTerm{LabelSelector: selector, TopologyKey: corev1.LabelHostname},
-			}},
-		}},
-		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
-			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
-			LabelSelector: selector, MatchLabelKeys: []string{appsv1.DefaultDeploymentUniqueLabelKey},
-		}},
-	}
 }
 
 // volumes: each container has its own view of the files.
@@ -239,7 +199,6 @@ func (p *plane) konnectivity(args []string) corev1.Container {
 }
 
 func (p *plane) container(name string, args []string, liveness *corev1.Probe) corev1.Container {
-	yes, no := true, false
 	size := p.sizes[name]
 	var command []string
 	if name != containerKonnectivity { // whose image knows its program
@@ -253,11 +212,8 @@ func (p *plane) container(name string, args []string, liveness *corev1.Probe) co
 		Resources:                requirements(size),
 		LivenessProbe:            liveness,
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
-		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
-			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-		},
-		VolumeMounts: []corev1.VolumeMount{{Name: name, MountPath: p.layout().Dir(), ReadOnly: true}},
+		SecurityContext:          base.Unprivileged(),
+		VolumeMounts:             []corev1.VolumeMount{{Name: name, MountPath: p.layout().Dir(), ReadOnly: true}},
 	}
 }
 

@@ -69,6 +69,10 @@ type Config struct {
 	StorageDirectory string
 	ImagePullPolicy  string
 
+	// What clusters on machines need: the release that is laid onto them, and the image of their balancers.
+	ReleaseDir string
+	Image      string
+
 	FakeStep time.Duration
 }
 
@@ -96,6 +100,8 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.StorageClass, "storage-class", "", "storage `class` of hosted clusters' etcds; the cluster's default where it is empty")
 	fs.StringVar(&c.StorageDirectory, "storage-dir", "/var/lib/plasmacloud", "`directory` on hosts for them where there is no storage class")
 	fs.StringVar(&c.ImagePullPolicy, "image-pull-policy", string(corev1.PullIfNotPresent), "`policy` for images of control planes and machines: IfNotPresent, or Never where all nodes were given them")
+	fs.StringVar(&c.ReleaseDir, "release-dir", "", "`directory` of the release that is laid onto machines; without it there are no clusters of type Kubeadm and K3s")
+	fs.StringVar(&c.Image, "image", "plasmacloud.io/cloudd:latest", "`image` of the daemon itself, which the balancers of such clusters run")
 	fs.DurationVar(&c.FakeStep, "fake-step-duration", 200*time.Millisecond, "how long a step of a cluster of type Fake takes, where the cluster says nothing else")
 }
 

@@ -43,7 +43,27 @@ type daemonSettings struct {
 	EndpointAddress string
 	// ImagePolicy tells whether the nodes may ask a registry for the images of hosted clusters.
 	ImagePolicy string
-	Replicas    int
+	// Release is the volume with what is laid onto machines.
+	Release  releaseVolume
+	Replicas int
+}
+
+// releaseVolume is the release on the host, as a volume. It has no name where the daemon cannot have it: the nodes of a
+// cluster that is not ours have none.
+type releaseVolume struct{ Name, Directory string }
+
+// applyRelease gives the daemon the release. A volume's directory cannot change: its name tells one from another.
+func (in *installation) applyRelease(ctx context.Context) (releaseVolume, error) {
+	if !in.embedded() {
+		return releaseVolume{}, nil
+	}
+	sum := sha256.Sum256([]byte(in.release.Dir()))
+	volume := releaseVolume{Name: "plasmacloud-release-" + hex.EncodeToString(sum[:4]), Directory: in.release.Dir()}
+	objects, err := apply.Render(manifests, "manifests/release.yaml", volume)
+	if err != nil {
+		return releaseVolume{}, err
+	}
+	return volume, apply.Objects(ctx, in.dynamic, manager, objects...)
 }
 
 // applyDaemon installs the daemon, and what it offers.
@@ -57,6 +77,9 @@ func (in *installation) applyDaemon(ctx context.Context, options platform.UpOpti
 	settings, err := in.daemonSettings(ctx, options)
 	if err != nil {
 		return err
+	}
+	if settings.Release, err = in.applyRelease(ctx); err != nil {
+		return fmt.Errorf("give the daemon the release: %w", err)
 	}
 	objects, err := apply.Render(manifests, "manifests/cloudd.yaml", settings)
 	if err != nil {

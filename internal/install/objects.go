@@ -145,8 +145,13 @@ func clusterTypes() []catalogue.ClusterType {
 	lifecycle := []catalogue.Capability{
 		catalogue.CanCreate, catalogue.CanDelete, catalogue.CanScale, catalogue.CanUpgrade, catalogue.CanRepair,
 	}
+	onMachines := []catalogue.Capability{
+		catalogue.CanCreate, catalogue.CanDelete, catalogue.CanScale, catalogue.CanRepair, catalogue.CanKubeconfig,
+	}
 	return []catalogue.ClusterType{
 		{Name: v1alpha1.ClusterHosted, Capabilities: append(slices.Clone(lifecycle), catalogue.CanKubeconfig)},
+		{Name: v1alpha1.ClusterKubeadm, Capabilities: onMachines},
+		{Name: v1alpha1.ClusterK3s, Capabilities: onMachines},
 		{Name: v1alpha1.ClusterFake, Capabilities: lifecycle},
 	}
 }

@@ -80,9 +80,11 @@ func (q *question) surroundings(ctx context.Context, object *v1alpha1.Cluster) (
 	return wrong, nil
 }
 
-// clear checks that a hosted cluster's own addresses are none of those that its nodes live among.
+// clear checks that the own addresses of a cluster that the platform runs are none of those that its nodes live among.
 func (q *question) clear(object *v1alpha1.Cluster) field.ErrorList {
-	if object.Spec.Type != v1alpha1.ClusterHosted {
+	switch object.Spec.Type {
+	case v1alpha1.ClusterHosted, v1alpha1.ClusterKubeadm, v1alpha1.ClusterK3s:
+	default:
 		return nil
 	}
 	var wrong field.ErrorList

@@ -16,7 +16,8 @@ import (
 // description is the flags that say what a cluster shall be.
 type description struct {
 	vpc, version, kind, instanceType string
-	host, podCIDR, serviceCIDR       string
+	host, podCIDR, serviceCIDR, cni  string
+	controlPlaneType                 string
 	workers, controlPlane            int32
 	groups, addons                   []string
 }
@@ -72,17 +73,20 @@ func (d *description) addTo(cmd *cobra.Command, s *session.Session) {
 	command.Choice(cmd, set, &d.kind, "type", "", "", "how the control plane runs, Hosted where it is not given",
 		"Hosted", "Kubeadm", "K3s", "EKS", "GKE", "AKS", "Fake")
 	set.StringVar(&d.instanceType, "instance-type", "", "`size` of nodes whose group names none, such as u1.medium")
-	set.Int32Var(&d.controlPlane, "control-plane-replicas", 0, "`number` of replicas of the control plane; 2 where it is not given, or 1 where a hosted one could not spread")
+	set.Int32Var(&d.controlPlane, "control-plane-replicas", 0, "`number` of replicas of the control plane: pods where it is hosted, 2 where it is not given, or 1 where they could not spread; otherwise machines, 1, 3 or 5, and 1 where it is not given")
+	set.StringVar(&d.controlPlaneType, "control-plane-instance-type", "", "`size` of the control plane's machines, such as u1.large, where it is not hosted")
 	set.StringVar(&d.host, "host", "", "DNS `name` of the cluster's API")
 	set.StringVar(&d.podCIDR, "pod-cidr", "", "`range` of pods' addresses; 192.168.0.0/16 where it is not given and that is free")
 	set.StringVar(&d.serviceCIDR, "service-cidr", "", "`range` of services' addresses; 10.96.0.0/12 where it is not given and that is free")
+	command.Choice(cmd, set, &d.cni, "cni", "", "", "pod network, prismnet where it is not given; none for those who bring their own", "prismnet", "none")
 	set.StringArrayVar(&d.groups, "node-group", nil, GroupUsage+"; repeatable")
 	set.StringArrayVar(&d.addons, "addon", nil, "`name` of an add-on: "+command.Words(addonNames())+"; repeatable")
 	vpc.Kind().CompleteFlag(s, cmd, "vpc")
 	for flag, complete := range map[string]cobra.CompletionFunc{
-		"version":       offer.Complete(s, offer.Versions),
-		"instance-type": offer.Complete(s, offer.InstanceTypes),
-		"addon":         cobra.FixedCompletions(addonNames(), cobra.ShellCompDirectiveNoFileComp),
+		"version":                     offer.Complete(s, offer.Versions),
+		"instance-type":               offer.Complete(s, offer.InstanceTypes),
+		"control-plane-instance-type": offer.Complete(s, offer.InstanceTypes),
+		"addon":                       cobra.FixedCompletions(addonNames(), cobra.ShellCompDirectiveNoFileComp),
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, complete) // fails for a flag that is not there
 	}
@@ -104,6 +108,12 @@ func (d *description) apply(cmd *cobra.Command, spec *v1alpha1.ClusterSpec, from
 	}
 	if d.host != "" {
 		spec.Host = d.host
+	}
+	if d.cni != "" {
+		spec.ClusterNetwork.CNI = d.cni
+	}
+	if d.controlPlaneType != "" {
+		spec.ControlPlane.InstanceType = d.controlPlaneType
 	}
 	if cmd.Flags().Changed("control-plane-replicas") {
 		if d.controlPlane < 1 || d.controlPlane > 5 {
@@ -164,10 +174,14 @@ func (d *description) nodes(cmd *cobra.Command, spec *v1alpha1.ClusterSpec, from
 	return nil
 }
 
-// fitInstallation fills in, where nobody says it, what is good for a hosted cluster on this installation: how many
-// replicas its control plane has, and which addresses are free.
+// fitInstallation fills in, where nobody says it, what is good for a cluster on this installation: how many replicas its
+// control plane has, and which addresses are free.
 func fitInstallation(offered *catalogue.Catalogue, spec *v1alpha1.ClusterSpec) {
-	if offered == nil || spec.Type != "" && spec.Type != v1alpha1.ClusterHosted {
+	machines := onMachines(spec.Type)
+	if machines && spec.ControlPlane.Replicas == 0 {
+		spec.ControlPlane.Replicas = 1
+	}
+	if offered == nil || spec.Type != "" && spec.Type != v1alpha1.ClusterHosted && !machines {
 		return
 	}
 	if spec.ControlPlane.Replicas == 0 {
@@ -179,6 +193,11 @@ func fitInstallation(offered *catalogue.Catalogue, spec *v1alpha1.ClusterSpec) {
 	if spec.ClusterNetwork.ServiceCIDR == "" {
 		spec.ClusterNetwork.ServiceCIDR = offered.ServiceRange()
 	}
+}
+
+// onMachines tells whether the control plane of such clusters runs on machines.
+func onMachines(clusterType v1alpha1.ClusterType) bool {
+	return clusterType == v1alpha1.ClusterKubeadm || clusterType == v1alpha1.ClusterK3s
 }
 
 // offers checks early, and in plainer words, what the API checks anyway.
@@ -197,11 +216,15 @@ func offers(offered *catalogue.Catalogue, spec *v1alpha1.ClusterSpec) error {
 	if _, err := offered.ResolveVersion(spec.Version); err != nil {
 		return exit.With(exit.Refused, "`cloud versions` lists them", err)
 	}
+	sizes := []string{spec.ControlPlane.InstanceType}
 	for _, group := range spec.NodeGroups {
-		if group.InstanceType == "" {
+		sizes = append(sizes, group.InstanceType)
+	}
+	for _, size := range sizes {
+		if size == "" {
 			continue
 		}
-		if _, err := offered.InstanceType(group.InstanceType); err != nil {
+		if _, err := offered.InstanceType(size); err != nil {
 			return exit.With(exit.Refused, "`cloud instance-types` lists them", err)
 		}
 	}

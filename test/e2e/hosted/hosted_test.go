@@ -34,19 +34,7 @@ func TestHosted(t *testing.T) {
 			}
 		}
 	})
-	w := &workloads{tenant: dev}
-	for _, step := range []struct {
-		name string
-		run  func(t *testing.T)
-	}{
-		{"pods, logs, exec, port-forward", w.pods},
-		{"deployments roll out, pause and roll back", w.deployments},
-		{"services: ClusterIP, headless, NodePort, names", w.services},
-		{"stateful sets, daemon sets, jobs and cron jobs", w.controllers},
-		{"configuration, secrets, namespaces with a quota, events", w.objects},
-	} {
-		lab.Step(t, step.name, step.run)
-	}
+	dev.Workloads(t)
 	lab.Step(t, "nodes are added, taken away and replaced", func(t *testing.T) { scale(t, dev) })
 	lab.Step(t, "what is killed comes back", func(t *testing.T) { heal(t, dev) })
 	lab.Step(t, "delete leaves nothing", func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"plasmacloud.io/plasmacloud/internal/hostsetup"
 	"plasmacloud.io/plasmacloud/internal/k8shost/datadir"
 	"plasmacloud.io/plasmacloud/internal/release"
 )
@@ -125,8 +126,13 @@ func (c *Tenant) giveToolbox(t testing.TB, node string) {
 	if err := c.Host.lab.Release.Export(&archive, image.Refs...); err != nil {
 		t.Fatal(err)
 	}
-	ctr := []string{"exec", "-i", "-n", c.Infrastructure(t), node, "--", "/usr/local/lib/plasmacloud/release/bin/ctr",
-		"--address", datadir.New("/var/lib/k8shost").ContainerdSocket(), "--namespace", "k8s.io", "images", "import", "--local", "-"}
+	// Nodes that k8shost made have its container runtime, others one of their own.
+	const script = `for socket in "$@"; do
+	[ -S "$socket" ] && exec /usr/local/lib/plasmacloud/release/bin/ctr --address "$socket" --namespace k8s.io images import --local -
+done
+exit 1`
+	ctr := []string{"exec", "-i", "-n", c.Infrastructure(t), node, "--", "sh", "-c", script, "sh",
+		datadir.New("/var/lib/k8shost").ContainerdSocket(), hostsetup.Socket}
 	c.Host.KubectlWith(t, archive.String(), ctr...)
 }
 

@@ -1,28 +1,56 @@
-//go:build e2e
-
-package hosted
+package lab
 
 import (
 	"bytes"
+	"embed"
 	"fmt"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
-
-	"plasmacloud.io/plasmacloud/test/e2e/lab"
 )
 
+//go:embed workloads/*.yaml
+var manifests embed.FS
+
+// Workloads does what users of a cluster do with kubectl, in steps that build upon one another.
+func (c *Tenant) Workloads(t *testing.T) {
+	t.Helper()
+	w := &workloads{tenant: c}
+	for _, step := range []struct {
+		name string
+		run  func(t *testing.T)
+	}{
+		{"pods, logs, exec, port-forward", w.pods},
+		{"deployments roll out, pause and roll back", w.deployments},
+		{"services: ClusterIP, headless, NodePort, names", w.services},
+		{"stateful sets, daemon sets, jobs and cron jobs", w.controllers},
+		{"configuration, secrets, namespaces with a quota, events", w.objects},
+	} {
+		Step(t, step.name, step.run)
+	}
+}
+
 // workloads is what a user of a cluster does with kubectl.
-type workloads struct{ tenant *lab.Tenant }
+type workloads struct{ tenant *Tenant }
+
+// apply applies one of the manifests.
+func (w *workloads) apply(t *testing.T, name string) {
+	t.Helper()
+	content, err := manifests.ReadFile("workloads/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.tenant.Apply(t, string(content))
+}
 
 func (w *workloads) pods(t *testing.T) {
 	c := w.tenant
-	c.Kubectl(t, "apply", "-f", "testdata/pods.yaml")
+	w.apply(t, "pods.yaml")
 	c.Kubectl(t, "wait", "pods", "-l", "app in (talker,client)", "--for=condition=Ready", "--timeout=110s")
 	followed := c.Host.Background(t, c.Args("logs", "-f", "--tail=1", "talker")...)
-	lab.Eventually(t, 30*time.Second, "logs -f shows what is said later", func() error {
+	Eventually(t, 30*time.Second, "logs -f shows what is said later", func() error {
 		content, err := os.ReadFile(followed)
 		if lines := bytes.Count(content, []byte("\n")); err == nil && lines < 5 {
 			err = fmt.Errorf("%d lines so far", lines)
@@ -34,7 +62,7 @@ func (w *workloads) pods(t *testing.T) {
 	}
 	forwarded := c.Host.Background(t, c.Args("port-forward", "pod/talker", ":8080")...)
 	var address string
-	lab.Eventually(t, 30*time.Second, "port-forward listens", func() error {
+	Eventually(t, 30*time.Second, "port-forward listens", func() error {
 		content, err := os.ReadFile(forwarded)
 		if err != nil {
 			return err
@@ -54,7 +82,7 @@ func (w *workloads) pods(t *testing.T) {
 
 func (w *workloads) deployments(t *testing.T) {
 	c := w.tenant
-	c.Kubectl(t, "apply", "-f", "testdata/web.yaml")
+	w.apply(t, "web.yaml")
 	w.edition(t, "first")
 	c.Kubectl(t, "set", "env", "deployment/web", "EDITION=second")
 	w.edition(t, "second")
@@ -82,7 +110,7 @@ func (w *workloads) edition(t *testing.T, edition string) {
 // shows waits until the service, by its name, leads to pods of one edition only.
 func (w *workloads) shows(t *testing.T, edition string) {
 	t.Helper()
-	lab.Eventually(t, time.Minute, "the service shows the edition "+edition, func() error {
+	Eventually(t, time.Minute, "the service shows the edition "+edition, func() error {
 		for range 3 {
 			page, err := w.tenant.Try("exec", "client", "--", "timeout", "5", "wget", "-q", "-O", "-", "http://web")
 			if err != nil {
@@ -103,7 +131,7 @@ func (w *workloads) services(t *testing.T) {
 	if !strings.Contains(answer, "Address: "+address) {
 		t.Errorf("the service's name leads to\n%s", answer)
 	}
-	lab.Eventually(t, time.Minute, "the headless service's name leads to both pods", func() error {
+	Eventually(t, time.Minute, "the headless service's name leads to both pods", func() error {
 		answer, err := c.Try("exec", "client", "--", "nslookup", "web-headless.default.svc.cluster.local")
 		if err != nil {
 			return err
@@ -119,7 +147,7 @@ func (w *workloads) services(t *testing.T) {
 	port := c.Kubectl(t, "get", "service", "web", "-o", "jsonpath={.spec.ports[0].nodePort}")
 	for _, node := range strings.Fields(c.Kubectl(t, "get", "nodes", "-o", `jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`)) {
 		// Every node hears of the edition that has just been replaced in its own time.
-		lab.Eventually(t, 30*time.Second, "NodePort of "+node, func() error {
+		Eventually(t, 30*time.Second, "NodePort of "+node, func() error {
 			for range 4 {
 				page, err := c.Try("exec", "client", "--", "timeout", "5", "wget", "-q", "-O", "-", "http://"+node+":"+port)
 				if err != nil || !strings.Contains(page, " on web-") {
@@ -133,14 +161,19 @@ func (w *workloads) services(t *testing.T) {
 
 func (w *workloads) controllers(t *testing.T) {
 	c := w.tenant
-	c.Kubectl(t, "apply", "-f", "testdata/controllers.yaml")
+	w.apply(t, "controllers.yaml")
 	c.Kubectl(t, "rollout", "status", "statefulset/db", "--timeout=110s")
 	c.Kubectl(t, "rollout", "status", "daemonset/agent", "--timeout=110s")
 	c.Kubectl(t, "wait", "job/errand", "--for=condition=Complete", "--timeout=110s")
 	if name := c.Kubectl(t, "exec", "client", "--", "timeout", "5", "wget", "-q", "-O", "-", "http://db-1.db:8080"); name != "db-1" {
 		t.Errorf("the second pod of the stateful set, by its name: %q", name)
 	}
-	nodes := len(strings.Fields(c.Kubectl(t, "get", "nodes", "-o", "name")))
+	nodes := 0 // that take pods: those of a control plane may not
+	for _, taints := range strings.Split(c.Kubectl(t, "get", "nodes", "-o", `jsonpath={range .items[*]}{"="}{.spec.taints[*].effect}{end}`), "=")[1:] {
+		if !strings.Contains(taints, "NoSchedule") {
+			nodes++
+		}
+	}
 	if pods := len(strings.Fields(c.Kubectl(t, "get", "pods", "-l", "app=agent", "-o", "name"))); pods != nodes {
 		t.Errorf("the daemon set has %d pods on %d nodes", pods, nodes)
 	}
@@ -150,17 +183,17 @@ func (w *workloads) controllers(t *testing.T) {
 
 func (w *workloads) objects(t *testing.T) {
 	c := w.tenant
-	c.Kubectl(t, "apply", "-f", "testdata/objects.yaml")
+	w.apply(t, "objects.yaml")
 	c.Kubectl(t, "wait", "-n", "team", "pod/reader", "--for=condition=Ready", "--timeout=110s")
 	read := c.Kubectl(t, "exec", "-n", "team", "reader", "--", "sh", "-c", `echo "$(cat /settings/colour) $PASSWORD"`)
 	if read != "sea green correct horse" {
 		t.Errorf("what the pod reads: %q", read)
 	}
-	output, err := c.Try("run", "one-too-many", "-n", "team", "--image="+lab.Toolbox, "--restart=Never")
+	output, err := c.Try("run", "one-too-many", "-n", "team", "--image="+Toolbox, "--restart=Never")
 	if err == nil || !strings.Contains(err.Error()+output, "exceeded quota") {
 		t.Errorf("a pod beyond the quota: %v %s", err, output)
 	}
-	lab.Eventually(t, 30*time.Second, "events tell of the pod", func() error {
+	Eventually(t, 30*time.Second, "events tell of the pod", func() error {
 		events, err := c.Try("events", "-n", "team", "--for=pod/reader")
 		if err == nil && !strings.Contains(events, "Started") {
 			err = fmt.Errorf("they are\n%s", events)

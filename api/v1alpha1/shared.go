@@ -18,6 +18,8 @@ const (
 	AnnotationCreatedBy   = "plasmacloud.io/created-by"
 	// AnnotationRepair asks for a repair; its value is a RepairRequest, or any other new text.
 	AnnotationRepair = "plasmacloud.io/repair"
+	// AnnotationRotateSSHKey on a Cluster asks for a new key to its machines; its value is any new text.
+	AnnotationRotateSSHKey = "plasmacloud.io/rotate-ssh-key"
 	// AnnotationForce lets a deletion go on without what is lost already.
 	AnnotationForce = "plasmacloud.io/force"
 	// AnnotationCancel on a Task asks its worker to stop at the end of the step that runs.

@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	remote "plasmacloud.io/plasmacloud/internal/ssh"
 )
 
 // Errors that drivers return, wrapped with what is known besides.
@@ -46,6 +48,21 @@ type Driver interface {
 	Delete(ctx context.Context, key Key) error
 }
 
+// Reacher is a driver whose machines can be worked on.
+type Reacher interface {
+	// Reach returns a running machine to work on. It need not connect for that.
+	Reach(ctx context.Context, key Key) (*remote.Client, error)
+}
+
+// Keyed is a Reacher whose machines answer SSH with the keys that they were described with, and are reached with the key
+// of their cluster (package sshkey). Machines of other drivers have keys of their own.
+type Keyed interface {
+	Reacher
+	// Rekey makes a running machine accept the present key of its cluster, and no longer the one before. It may be
+	// repeated.
+	Rekey(ctx context.Context, key Key) error
+}
+
 // Key names a machine. The same name in another cluster or namespace is another machine.
 type Key struct {
 	Namespace, Cluster, Name string
@@ -79,6 +96,9 @@ type Spec struct {
 	Network string
 	// AuthorizedKeys are the SSH public keys that may log in as root.
 	AuthorizedKeys []string
+	// HostKey is the private key, in PEM, by which the machine proves over SSH that it is the one; its own where it is
+	// empty. Only drivers that are Keyed look at it.
+	HostKey []byte `json:",omitempty"`
 	// Labels go with the machine wherever the provider has room for them.
 	Labels map[string]string
 	// Image that the machine boots; the driver's own where it is empty.

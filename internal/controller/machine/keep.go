@@ -54,6 +54,7 @@ func (r *Reconciler) keep(ctx context.Context, s *scope) (ctrl.Result, error) {
 		s.connection, s.node = connection, connection.Node(s.machine.Name)
 		err = r.attend(ctx, s)
 	}
+	r.setUp(ctx, s)
 	if err == nil || Joined(s.machine) {
 		observe(s, problem)
 	}
@@ -65,6 +66,8 @@ func (r *Reconciler) interval(s *scope) time.Duration {
 	_, notifies := s.driver.(Notifier)
 	changes := s.found != nil && s.found.State == machine.StatePending
 	switch {
+	case s.overSSH() && !s.controlPlane() && !changes && !Joined(s.machine):
+		return pendingInterval // its cluster says how to join it, and tells nobody of it
 	case notifies && !changes:
 		return notifiedInterval
 	case notifies:
@@ -84,7 +87,7 @@ func (s *scope) alive() bool {
 // attend does what is to be done in the machine's cluster.
 func (r *Reconciler) attend(ctx context.Context, s *scope) error {
 	ready := s.node != nil && nodeReady(s.node)
-	if s.alive() && !ready && !Joined(s.machine) {
+	if s.alive() && !ready && !Joined(s.machine) && !s.controlPlane() {
 		if err := r.publish(ctx, s); err != nil {
 			return err
 		}

@@ -40,9 +40,11 @@ type Tenants interface {
 type Reconciler struct {
 	client.Client
 	// API is the management cluster's, for what lies in the clusters' own namespaces and is read directly.
-	API      kubernetes.Interface
-	Tenants  Tenants
-	Drivers  map[v1alpha1.Provider]machine.Driver
+	API     kubernetes.Interface
+	Tenants Tenants
+	Drivers map[v1alpha1.Provider]machine.Driver
+	// Setup makes machines nodes that do not boot as such; nil where there are none.
+	Setup    Setup
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
 	// Catalogue is what the installation offers.
@@ -65,6 +67,7 @@ type scope struct {
 	found      *machine.Machine   // as the driver knows it; nil where it does not
 	connection *tenant.Connection // nil where the cluster's API does not answer
 	node       *corev1.Node       // nil where there is none
+	setup      Progress           // of a machine that does not boot as a node
 }
 
 // key is the machine's name for its driver.

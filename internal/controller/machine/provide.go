@@ -44,7 +44,7 @@ func (r *Reconciler) provide(ctx context.Context, s *scope) error {
 		s.found = found
 		return nil
 	}
-	if s.cluster.Status.Endpoint == "" {
+	if s.cluster.Status.Endpoint == "" && !s.controlPlane() {
 		return waiting{reason: v1alpha1.ReasonWaiting, message: "waiting for the endpoint of the cluster's API"}
 	}
 	if !s.current() {
@@ -80,6 +80,9 @@ func (r *Reconciler) join(ctx context.Context, s *scope) (bootstrap.Join, error)
 
 // spec describes the machine to its driver.
 func (r *Reconciler) spec(ctx context.Context, s *scope) (machine.Spec, error) {
+	if s.overSSH() {
+		return r.bareSpec(ctx, s)
+	}
 	join, err := r.join(ctx, s)
 	if err != nil {
 		return machine.Spec{}, err
@@ -99,11 +102,15 @@ func (r *Reconciler) spec(ctx context.Context, s *scope) (machine.Spec, error) {
 		return machine.Spec{}, err
 	}
 	spec := machine.Spec{
-		Key: s.key(), Image: join.NodeImage,
-		Labels: map[string]string{v1alpha1.LabelCluster: s.cluster.Name, v1alpha1.LabelNodeGroup: m.NodeGroup, v1alpha1.LabelMachine: s.machine.Name},
-		Files:  map[string][]byte{configFile: config, tokenFile: []byte(own.Format() + "\n")},
+		Key: s.key(), Image: join.NodeImage, Labels: s.machineLabels(),
+		Files: map[string][]byte{configFile: config, tokenFile: []byte(own.Format() + "\n")},
 	}
 	return spec, r.size(s, &spec)
+}
+
+// machineLabels are what the machine goes by at its provider.
+func (s *scope) machineLabels() map[string]string {
+	return map[string]string{v1alpha1.LabelCluster: s.cluster.Name, v1alpha1.LabelNodeGroup: s.machine.Spec.NodeGroup, v1alpha1.LabelMachine: s.machine.Name}
 }
 
 // size fills in what the machine has.

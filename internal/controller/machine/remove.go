@@ -43,6 +43,9 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) (result ctrl.Result, 
 			return ctrl.Result{RequeueAfter: drainInterval}, false, err
 		}
 	}
+	if r.Setup != nil && !r.Setup.End(s.machine.UID) {
+		return ctrl.Result{RequeueAfter: goneInterval}, false, nil
+	}
 	// Even what nobody has seen may be there: its making may have ended before it could be written down.
 	if err := s.driver.Delete(ctx, s.key()); err != nil {
 		return r.leave(s, err)
@@ -60,7 +63,7 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) (result ctrl.Result, 
 			return ctrl.Result{RequeueAfter: drainInterval}, false, err
 		}
 	}
-	return ctrl.Result{}, true, r.withdraw(ctx, s)
+	return ctrl.Result{}, true, errors.Join(r.withdraw(ctx, s), r.dropHostKey(ctx, s))
 }
 
 // leave tells what keeps the machine from going. Where its cluster's deletion is forced, it goes all the same after a

@@ -47,6 +47,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	building := ctrl.NewControllerManagedBy(manager).For(&v1alpha1.Machine{}).
 		Watches(&v1alpha1.Cluster{}, r.clusterHandler(), builder.WithPredicates(predicate.Funcs{UpdateFunc: concerns})).
 		WatchesRawSource(source.Func(r.followNodes)).
+		WatchesRawSource(source.Func(r.followSetup)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: max(r.Concurrency, 1),
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
@@ -113,6 +114,14 @@ func (r *Reconciler) followNodes(ctx context.Context, q queue) error {
 		}
 		q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: change.Cluster.Namespace, Name: change.Node}})
 	})
+	return nil
+}
+
+// followSetup wakes the machine whose setup has ended.
+func (r *Reconciler) followSetup(_ context.Context, q queue) error {
+	if r.Setup != nil {
+		r.Setup.Notify(func(name types.NamespacedName) { q.Add(reconcile.Request{NamespacedName: name}) })
+	}
 	return nil
 }
 

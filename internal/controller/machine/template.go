@@ -14,7 +14,9 @@ import (
 )
 
 // Backs tells whether the nodes of a cluster are machines of ours.
-func Backs(clusterType v1alpha1.ClusterType) bool { return clusterType == v1alpha1.ClusterHosted }
+func Backs(clusterType v1alpha1.ClusterType) bool {
+	return clusterType == v1alpha1.ClusterHosted || OverSSH(clusterType)
+}
 
 // Version of Kubernetes on the machines of a group: the group's own, or else the control plane's.
 func Version(cluster *v1alpha1.Cluster, group *v1alpha1.NodeGroup) string {

@@ -20,6 +20,9 @@ const (
 	// tokenLifetime is how long a token lets a machine join; it is renewed after half of it while the machine has not.
 	tokenLifetime = time.Hour
 	tokenKey      = "token"
+
+	// kubeadmGroup is the group whose tokens let nodes join a cluster that kubeadm made.
+	kubeadmGroup = "system:bootstrappers:kubeadm:default-node-token"
 )
 
 func tokenSecretName(machine string) string { return machine + "-token" }
@@ -51,6 +54,9 @@ func (r *Reconciler) token(ctx context.Context, s *scope, caHash string) (token.
 // publish lets the machine's cluster accept its token.
 func (r *Reconciler) publish(ctx context.Context, s *scope) error {
 	join, err := r.join(ctx, s)
+	if wait := (waiting{}); s.overSSH() && errors.As(err, &wait) {
+		return nil // it does not know how to join, either
+	}
 	if err != nil {
 		return err
 	}
@@ -61,6 +67,9 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) error {
 	wanted, err := token.BootstrapSecret(own, "machine "+s.machine.Name, r.Clock.Now().Add(tokenLifetime))
 	if err != nil {
 		return err
+	}
+	if s.cluster.Spec.Type == v1alpha1.ClusterKubeadm {
+		wanted.Data[bootstrapapi.BootstrapTokenExtraGroupsKey] = []byte(kubeadmGroup)
 	}
 	ctx, cancel := context.WithTimeout(ctx, tenantTimeout)
 	defer cancel()

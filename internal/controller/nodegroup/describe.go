@@ -51,7 +51,7 @@ func stalled(machines []v1alpha1.Machine) (*v1alpha1.Machine, *metav1.Condition)
 			continue
 		}
 		switch ready.Reason {
-		case machine.ReasonNoCapacity, machine.ReasonInvalid, machine.ReasonFailed, v1alpha1.ReasonUnsupported:
+		case machine.ReasonNoCapacity, machine.ReasonInvalid, machine.ReasonFailed, machine.ReasonSetupFailed, v1alpha1.ReasonUnsupported:
 			return m, ready
 		}
 	}
@@ -157,7 +157,7 @@ const maxNamed = 3 // machines that a condition names
 func troubles(machines []v1alpha1.Machine) string {
 	telling := []string{
 		machine.ReasonNoCapacity, machine.ReasonInvalid, machine.ReasonProviderError, machine.ReasonLost, machine.ReasonFailed,
-		machine.ReasonNodeGone, machine.ReasonDraining, v1alpha1.ReasonUnsupported,
+		machine.ReasonNodeGone, machine.ReasonDraining, machine.ReasonSetupFailed, v1alpha1.ReasonUnsupported,
 	}
 	var lines []string
 	for i := range machines {

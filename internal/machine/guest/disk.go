@@ -53,27 +53,35 @@ func attachDisk(bytes int64) error {
 		err = mountImage(filepath.Join(DiskDir, imageName), bytes, dataDir)
 	}
 	if errors.Is(err, errNoLoop) {
-		err = bindDirectory(filepath.Join(DiskDir, filepath.Base(dataDir)))
+		err = bindPlain(filepath.Join(DiskDir, filepath.Base(dataDir)))
 	}
 	if err != nil {
+		return err
+	}
+	if err := bringBack(keptDir, keptWhole, keptChanges); err != nil {
 		return err
 	}
 	// A service manager opens the log before the node's own program runs.
 	return os.MkdirAll(filepath.Join(dataDir, "logs"), 0o700)
 }
 
-func bindDirectory(kept string) error {
+func bindPlain(kept string) error {
 	if err := os.MkdirAll(kept, 0o700); err != nil {
 		return err
 	}
-	if err := unix.Mount(kept, dataDir, "", unix.MS_BIND, ""); err != nil {
+	return bindDirectory(kept, dataDir)
+}
+
+// bindDirectory shows a directory of the disk at another place.
+func bindDirectory(kept, target string) error {
+	if err := unix.Mount(kept, target, "", unix.MS_BIND, ""); err != nil {
 		return err
 	}
 	// It is shared with containers, but not with the place that it comes from: mounts would be there twice.
-	if err := unix.Mount("", dataDir, "", unix.MS_PRIVATE, ""); err != nil {
+	if err := unix.Mount("", target, "", unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
-	return unix.Mount("", dataDir, "", unix.MS_SHARED, "")
+	return unix.Mount("", target, "", unix.MS_SHARED, "")
 }
 
 func mountImage(image string, bytes int64, target string) error {

@@ -24,6 +24,13 @@ const (
 	// DiskDir is the machine's disk. What is kept there survives when the machine is started again.
 	DiskDir = "/var/lib/machine"
 
+	// HostKeyFile is the private key by which sshd proves that this is the machine, and AuthorizedKeysFile the keys that
+	// it lets in. Keys that have changed since the machine was made are in KeptKeysFile, which overrides that at the next
+	// start.
+	HostKeyFile        = DiskDir + "/ssh_host_ed25519_key"
+	AuthorizedKeysFile = "/root/.ssh/authorized_keys"
+	KeptKeysFile       = DiskDir + "/authorized_keys"
+
 	// EnvCPU, EnvMemory and EnvDisk tell the machine's size: thousandths of a CPU, and bytes.
 	EnvCPU    = "PLASMACLOUD_MACHINE_CPU"
 	EnvMemory = "PLASMACLOUD_MACHINE_MEMORY"
@@ -76,6 +83,7 @@ func prepare(getenv func(string) string) error {
 		{"take the cgroups that are the machine's", ownCgroups},
 		{"share mounts with containers", shareMounts},
 		{"lay files", func() error { return layFiles(FilesDir, "/") }},
+		{"lay keys", func() error { return layKeys(KeptKeysFile, AuthorizedKeysFile) }},
 		{"attach the disk", func() error { return attachDisk(disk) }},
 		{"show the machine's size", size.show},
 		{"show the machine's id", func() error { return showID(getenv(EnvID)) }},
@@ -155,6 +163,15 @@ func layFiles(source, target string) error {
 		}
 	}
 	return nil
+}
+
+// layKeys lays the keys that were let in last, where they are others than those that the machine was made with.
+func layKeys(kept, target string) error {
+	err := layFile(kept, target)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 func layFile(from, to string) error {

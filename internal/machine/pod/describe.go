@@ -19,6 +19,7 @@ import (
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/machine"
 	"plasmacloud.io/plasmacloud/internal/machine/guest"
+	"plasmacloud.io/plasmacloud/internal/machine/sshkey"
 )
 
 const (
@@ -27,7 +28,8 @@ const (
 
 	containerName = "machine"
 
-	authorizedKeysFile = "/root/.ssh/authorized_keys"
+	// hostPublicKeyFile is beside the machine's private key. The machine has no use for it; who reaches it compares.
+	hostPublicKeyFile = guest.HostKeyFile + ".pub"
 
 	// filesLimit is what a Secret can hold, less what goes with it.
 	filesLimit = 1000 << 10
@@ -72,12 +74,9 @@ func (d *Driver) describe(spec machine.Spec) (*corev1.Pod, *corev1.Secret, error
 	if err := validate(spec); err != nil {
 		return nil, nil, err
 	}
-	files := maps.Clone(spec.Files)
-	if len(spec.AuthorizedKeys) > 0 {
-		if files == nil {
-			files = map[string][]byte{}
-		}
-		files[authorizedKeysFile] = []byte(strings.Join(spec.AuthorizedKeys, "\n") + "\n")
+	files, err := filesOf(spec)
+	if err != nil {
+		return nil, nil, err
 	}
 	sum, err := digest(spec)
 	if err != nil {
@@ -101,6 +100,25 @@ func (d *Driver) describe(spec machine.Spec) (*corev1.Pod, *corev1.Secret, error
 		source.Items = append(source.Items, corev1.KeyToPath{Key: key, Path: strings.TrimPrefix(file, "/")})
 	}
 	return &corev1.Pod{ObjectMeta: meta, Spec: d.podSpec(spec, source)}, secret, nil
+}
+
+// filesOf are all files of a machine: those that it was given, and its keys.
+func filesOf(spec machine.Spec) (map[string][]byte, error) {
+	files := maps.Clone(spec.Files)
+	if files == nil {
+		files = map[string][]byte{}
+	}
+	if len(spec.AuthorizedKeys) > 0 {
+		files[guest.AuthorizedKeysFile] = []byte(strings.Join(spec.AuthorizedKeys, "\n") + "\n")
+	}
+	if len(spec.HostKey) > 0 {
+		public, err := sshkey.Public(spec.HostKey)
+		if err != nil {
+			return nil, fmt.Errorf("%w: host key: %w", machine.ErrInvalid, err)
+		}
+		files[guest.HostKeyFile], files[hostPublicKeyFile] = spec.HostKey, []byte(public+"\n")
+	}
+	return files, nil
 }
 
 func (d *Driver) podSpec(spec machine.Spec, files *corev1.SecretVolumeSource) corev1.PodSpec {
@@ -220,7 +238,7 @@ func validate(spec machine.Spec) error {
 		if !path.IsAbs(file) || path.Clean(file) != file || file == "/" || strings.Contains(file, "/..") {
 			return invalid("file %q is not named by a plain absolute path", file)
 		}
-		if file == authorizedKeysFile && len(spec.AuthorizedKeys) > 0 {
+		if file == guest.AuthorizedKeysFile && len(spec.AuthorizedKeys) > 0 {
 			return invalid("file %s is given, and authorized keys besides", file)
 		}
 		total += len(file) + len(content)

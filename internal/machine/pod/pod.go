@@ -19,6 +19,7 @@ import (
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/machine"
+	remote "plasmacloud.io/plasmacloud/internal/ssh"
 )
 
 // lostAfter is how long a machine may take to stop beyond what it was granted. After that its host is taken for lost,
@@ -39,6 +40,8 @@ type Config struct {
 	PullPolicy corev1.PullPolicy
 	// PriorityClass of the pods; the cluster's default where it is empty.
 	PriorityClass string
+	// SSH is how machines are worked on; without it they cannot be reached.
+	SSH *remote.Pool
 }
 
 // Driver is a machine.Driver.
@@ -48,7 +51,10 @@ type Driver struct {
 	config Config
 }
 
-var _ machine.Driver = (*Driver)(nil)
+var (
+	_ machine.Driver = (*Driver)(nil)
+	_ machine.Keyed  = (*Driver)(nil)
+)
 
 // New returns the driver of machines in the cluster that the client is for.
 func New(client kubernetes.Interface, clk clock.PassiveClock, config Config) *Driver {

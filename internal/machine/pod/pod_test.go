@@ -168,7 +168,7 @@ func TestWhatNoPodCanBe(t *testing.T) {
 		"large":    func(s *machine.Spec) { s.Files = map[string][]byte{"/big": make([]byte, 2<<20)} },
 		"key":      func(s *machine.Spec) { s.AuthorizedKeys = []string{"a\nb"} },
 		"keys twice": func(s *machine.Spec) {
-			s.AuthorizedKeys, s.Files = []string{"a"}, map[string][]byte{authorizedKeysFile: nil}
+			s.AuthorizedKeys, s.Files = []string{"a"}, map[string][]byte{guest.AuthorizedKeysFile: nil}
 		},
 		"a long name":  func(s *machine.Spec) { s.Key.Name = strings.Repeat("a", 64) },
 		"no namespace": func(s *machine.Spec) { s.Key.Namespace = "" },

@@ -144,6 +144,27 @@ type AccountSpec struct {
 	Azure *AzureAccount `json:"azure,omitempty"`
 }
 
+// SSHHostStatus is how a host of an inventory fares.
+type SSHHostStatus struct {
+	// Address of the host.
+	Address string `json:"address"`
+	// Port of its SSH server.
+	// +optional
+	Port int32 `json:"port,omitempty"`
+	// Cluster that has leased it; empty where it is free.
+	// +optional
+	Cluster string `json:"cluster,omitempty"`
+	// Machine that it is; empty where it is free.
+	// +optional
+	Machine string `json:"machine,omitempty"`
+	// HostKey is the fingerprint of its public key, once that is known.
+	// +optional
+	HostKey string `json:"hostKey,omitempty"`
+	// Problem is why it could not be used, the last time that this was tried.
+	// +optional
+	Problem string `json:"problem,omitempty"`
+}
+
 // AccountStatus is what became of it.
 type AccountStatus struct {
 	// Phase is where the account is in its life, in one word.
@@ -152,6 +173,11 @@ type AccountStatus struct {
 	// Networks that take their infrastructure from here.
 	// +optional
 	Networks int32 `json:"networks"`
+	// Hosts of an inventory, and who has them, for provider SSH.
+	// +optional
+	// +listType=map
+	// +listMapKey=address
+	Hosts []SSHHostStatus `json:"hosts,omitempty"`
 	// ObservedGeneration is the generation that the status speaks of.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions are Ready: infrastructure can come from here.

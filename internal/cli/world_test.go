@@ -327,6 +327,8 @@ func (i *identities) serve(w http.ResponseWriter, r *http.Request) {
 	switch open := r.URL.Path == wire.PathLogin || r.URL.Path == wire.PathRefresh || r.URL.Path == wire.PathLogout; {
 	case !open && r.Header.Get("Authorization") != "Bearer "+i.valid:
 		refuse(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "the token is not accepted")
+	case strings.HasPrefix(r.URL.Path, "/apis/instances."):
+		attach(w, r)
 	case r.URL.Path == wire.PathLogin:
 		var request wire.LoginRequest
 		if read(&request); request.Email == "eve@example.com" {

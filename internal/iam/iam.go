@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"runtime"
 	"time"
@@ -68,6 +69,8 @@ type Config struct {
 	Password password.Params
 	// Scratch is where certificates are made, best in memory; the system's temporary directory where it is empty.
 	Scratch string
+	// More is what others serve on the same port, by its pattern: it is the one that people reach.
+	More map[string]http.Handler
 
 	Registry prometheus.Registerer
 	Clock    clock.WithTicker
@@ -177,7 +180,7 @@ func (s *Service) makeServer(writer *store.Writer) error {
 	})
 	s.server, err = server.New(server.Config{
 		Issuer: c.Issuer, Reviewer: review.New(s.directory, issuer, s.recorder, c.Clock), Sessions: sessions,
-		Keys: s.keeper, Revoked: s.authority.Revoked, Ready: s.Ready, TLS: s.serving.TLS(), Metrics: metrics, Logger: c.Logger,
+		Keys: s.keeper, Revoked: s.authority.Revoked, Ready: s.Ready, TLS: s.serving.TLS(), Metrics: metrics, Logger: c.Logger, More: c.More,
 	})
 	return err
 }

@@ -164,14 +164,36 @@ func refused(host Host, pinned ssh.PublicKey, err error) error {
 	return fmt.Errorf("log in to %s: %w", host, err)
 }
 
+// LogIn tells whether the host lets us in now. It makes a connection for that, and ends it: one that there was before
+// would only tell that the host did.
+func (c *Client) LogIn(ctx context.Context, step string) error {
+	shared := c.pool.slot(c.host)
+	select {
+	case shared.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	alone := &slot{trusted: shared.trusted}
+	<-shared.turn
+	conn, err := c.anyhow(ctx, step, func() (*connection, error) { return c.pool.dial(ctx, c.host, alone) })
+	if err == nil {
+		conn.close(errClosed)
+	}
+	return err
+}
+
 // connectAnyhow connects, again where the network may have been at fault, and lets errors say at which step that was.
 func (c *Client) connectAnyhow(ctx context.Context, step string) (*connection, error) {
+	return c.anyhow(ctx, step, func() (*connection, error) { return c.pool.connect(ctx, c.host) })
+}
+
+func (c *Client) anyhow(ctx context.Context, step string, connect func() (*connection, error)) (*connection, error) {
 	var last error
 	for attempt := range c.pool.config.Attempts {
 		if err := c.pause(ctx, attempt); err != nil {
 			return nil, err
 		}
-		conn, err := c.pool.connect(ctx, c.host)
+		conn, err := connect()
 		if err == nil {
 			return conn, nil
 		}

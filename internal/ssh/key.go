@@ -54,6 +54,15 @@ func (k Key) fingerprint() string {
 	return ssh.FingerprintSHA256(k.signer.PublicKey())
 }
 
+// Fingerprint names a public key, as in authorized_keys or known_hosts without the host, in as few letters as it takes.
+func Fingerprint(public string) (string, error) {
+	key, err := parseHostKey(public)
+	if err != nil {
+		return "", err
+	}
+	return ssh.FingerprintSHA256(key), nil
+}
+
 // parseHostKey reads a host's public key, as in known_hosts without the host.
 func parseHostKey(text string) (ssh.PublicKey, error) {
 	key, _, _, rest, err := ssh.ParseAuthorizedKey([]byte(text))

@@ -175,8 +175,8 @@ type Client struct {
 }
 
 // Guarded returns a client whose commands run only while a file on the host has the given content, spaces at its end
-// aside. It keeps somebody who worked on the host too long ago from doing harm to who has it now. Uploads, downloads
-// and facts do not look.
+// aside. It keeps somebody who worked on the host too long ago from doing harm to who has it now. Uploads, downloads,
+// facts and sessions do not look.
 func (c *Client) Guarded(file, content string) *Client {
 	return &Client{pool: c.pool, host: c.host, guard: file, token: strings.TrimSpace(content)}
 }

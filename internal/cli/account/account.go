@@ -2,7 +2,9 @@
 package account
 
 import (
+	"net"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,6 +12,7 @@ import (
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/cli/command"
+	"plasmacloud.io/plasmacloud/internal/cli/output"
 	"plasmacloud.io/plasmacloud/internal/cli/resource"
 	"plasmacloud.io/plasmacloud/internal/cli/session"
 )
@@ -28,12 +31,29 @@ func Kind() *resource.Kind[*v1alpha1.Account] {
 			resource.Age[*v1alpha1.Account](),
 		},
 		Conditions: func(a *v1alpha1.Account) []metav1.Condition { return a.Status.Conditions },
+		Details:    hosts,
 	}
+}
+
+// hosts are the account's machines, and who has them.
+func hosts(a *v1alpha1.Account, _ time.Time) []output.Section {
+	if len(a.Status.Hosts) == 0 {
+		return nil
+	}
+	table := output.Table{Indent: "  ", Header: []string{"HOST", "CLUSTER", "INSTANCE", "HOST KEY", "PROBLEM"}}
+	for _, host := range a.Status.Hosts {
+		address := host.Address
+		if host.Port != 0 && host.Port != sshPort {
+			address = net.JoinHostPort(host.Address, strconv.Itoa(int(host.Port)))
+		}
+		table.Rows = append(table.Rows, []string{address, output.Or(host.Cluster), output.Or(host.Machine), output.Or(host.HostKey), host.Problem})
+	}
+	return []output.Section{{Heading: "Hosts:", Table: table}}
 }
 
 // Command is the group.
 func Command(s *session.Session) *cobra.Command {
 	kind := Kind()
 	return command.Alias(command.Group("account", "Accounts, which infrastructure comes from",
-		create(s, kind), kind.List(s), kind.Get(s), kind.Delete(s), verify(s, kind)), "accounts")
+		create(s, kind), kind.List(s), kind.Get(s), kind.Delete(s), verify(s, kind), setKey(s, kind)), "accounts")
 }

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"context"
 	"net"
 	"strconv"
 	"strings"
@@ -17,7 +18,9 @@ import (
 // flags of create that are about one provider or another.
 type flags struct {
 	provider, region, secret       string
+	keyFile                        string
 	hosts                          []string
+	bastion                        string
 	knownHosts                     string
 	trustOnFirstUse                bool
 	awsRole, awsExternalID         string
@@ -31,11 +34,12 @@ func create(s *session.Session, kind *resource.Kind[*v1alpha1.Account]) *cobra.C
 	cmd := &cobra.Command{
 		Use: "create [NAME]", Short: "Create an account",
 		Long: "create says where infrastructure comes from. Credentials are in a Secret of the project, which --secret names; they are\n" +
-			"never given on a command line.\n\n" +
+			"never given on a command line. The private key to machines that are reached over SSH can also be given as a file: it is\n" +
+			"stored in a Secret that goes with the account.\n\n" +
 			"A machine that is reached over SSH proves by its key that it is the one. --known-hosts names a file that the keys are\n" +
 			"in, such as `ssh-keyscan` writes or ~/.ssh/known_hosts; without it, --trust-on-first-use takes the key of the first contact.",
-		Example: "  cloud account create --name lab --provider SSH --host root@10.0.0.5 --host root@10.0.0.6:2222 --known-hosts known_hosts --secret lab-ssh-key\n" +
-			"  cloud account create --name cellar --provider SSH --host root@10.0.0.7 --trust-on-first-use --secret lab-ssh-key\n" +
+		Example: "  cloud account create --name lab --provider SSH --host root@10.0.0.5 --host root@10.0.0.6:2222 --known-hosts known_hosts --key-file ~/.ssh/id_ed25519\n" +
+			"  cloud account create --name cellar --provider SSH --host root@10.0.0.7 --bastion ops@gate.example.com --trust-on-first-use --secret lab-ssh-key\n" +
 			"  cloud account create --name prod --provider AWS --region eu-west-1 --aws-role arn:aws:iam::123456789012:role/plasmacloud",
 		Args: command.AtMostOne("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -49,7 +53,10 @@ func create(s *session.Session, kind *resource.Kind[*v1alpha1.Account]) *cobra.C
 			if err := f.apply(&object.Spec); err != nil {
 				return err
 			}
-			return kind.Create(cmd.Context(), s, object, &creation)
+			if f.keyFile == "" {
+				return kind.Create(cmd.Context(), s, object, &creation)
+			}
+			return f.createWithKey(cmd.Context(), s, kind, object, &creation)
 		},
 	}
 	creation.AddTo(cmd, "account")
@@ -65,6 +72,10 @@ func (f *flags) addTo(cmd *cobra.Command) {
 		"Local", "SSH", "KubeVirt", "AWS", "GCP", "Azure")
 	set.StringVar(&f.region, "region", "", "`region` of a cloud, such as eu-west-1")
 	set.StringVar(&f.secret, "secret", "", "`name` of the Secret in the project that holds the credentials")
+	set.StringVar(&f.keyFile, "key-file", "", "`file` with the private key to the machines, - for standard input, for provider SSH")
+	_ = cmd.MarkFlagFilename("key-file")
+	cmd.MarkFlagsMutuallyExclusive("key-file", "secret")
+	set.StringVar(&f.bastion, "bastion", "", "`[user@]address[:port]` of a host to go through to the machines, for provider SSH")
 	set.StringArrayVar(&f.hosts, "host", nil, "`[user@]address[:port]` of a machine, for provider SSH; repeatable")
 	set.StringVar(&f.knownHosts, "known-hosts", "", "`file` with the machines' public keys, for provider SSH")
 	_ = cmd.MarkFlagFilename("known-hosts")
@@ -94,12 +105,8 @@ func (f *flags) apply(spec *v1alpha1.AccountSpec) error {
 		}
 		spec.SSH.TrustOnFirstUse = spec.SSH.TrustOnFirstUse || f.trustOnFirstUse
 	}
-	for _, text := range f.hosts {
-		host, err := parse(text)
-		if err != nil {
-			return err
-		}
-		spec.SSH.Hosts = append(spec.SSH.Hosts, host)
+	if err := f.addHosts(spec); err != nil {
+		return err
 	}
 	if err := f.pin(spec.SSH); err != nil {
 		return err
@@ -116,8 +123,57 @@ func (f *flags) apply(spec *v1alpha1.AccountSpec) error {
 	return nil
 }
 
+// addHosts puts the machines, and the way to them, into the spec.
+func (f *flags) addHosts(spec *v1alpha1.AccountSpec) error {
+	for _, text := range f.hosts {
+		host, err := parse("--host", text)
+		if err != nil {
+			return err
+		}
+		spec.SSH.Hosts = append(spec.SSH.Hosts, host)
+	}
+	if f.bastion == "" {
+		return nil
+	}
+	if spec.SSH == nil {
+		return exit.Usagef("--bastion: there is no --host that it could lead to")
+	}
+	bastion, err := parse("--bastion", f.bastion)
+	spec.SSH.Bastion = &bastion
+	return err
+}
+
+// createWithKey stores the private key before the account, which is looked at as soon as it is there, and lets it go with
+// the account.
+func (f *flags) createWithKey(ctx context.Context, s *session.Session, kind *resource.Kind[*v1alpha1.Account], object *v1alpha1.Account, creation *resource.Creation) error {
+	key, err := readKey(s, f.keyFile)
+	if err != nil {
+		return err
+	}
+	name := keySecret(object.Name)
+	object.Spec.Credentials = &v1alpha1.SecretReference{Name: name}
+	if creation.Export || creation.DryRun.On() {
+		return kind.Create(ctx, s, object, creation)
+	}
+	if err := keep(ctx, s, name, key, nil); err != nil {
+		return err
+	}
+	waiting := creation.Waiting
+	creation.Waiting.Wait = false
+	if err := kind.Create(ctx, s, object, creation); err != nil {
+		return err
+	}
+	if err := keep(ctx, s, name, key, object); err != nil {
+		return err
+	}
+	if !waiting.Wait {
+		return nil
+	}
+	return kind.Await(ctx, s, object, v1alpha1.OperationCreate, waiting.Timeout)
+}
+
 // parse reads [user@]address[:port]; an IPv6 address with a port is in brackets.
-func parse(text string) (v1alpha1.SSHHost, error) {
+func parse(flag, text string) (v1alpha1.SSHHost, error) {
 	user, address, found := strings.Cut(text, "@")
 	if !found {
 		user, address = "", text
@@ -126,12 +182,12 @@ func parse(text string) (v1alpha1.SSHHost, error) {
 	if name, port, err := net.SplitHostPort(address); err == nil {
 		number, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || number == 0 {
-			return host, exit.Usagef("--host: %q is no port", port)
+			return host, exit.Usagef("%s: %q is no port", flag, port)
 		}
 		host.Address, host.Port = name, int32(number)
 	}
 	if host.Address == "" || (found && user == "") {
-		return host, exit.Usagef("--host: %q is no host; it looks like root@10.0.0.5:22", text)
+		return host, exit.Usagef("%s: %q is no host; it looks like root@10.0.0.5:22", flag, text)
 	}
 	return host, nil
 }

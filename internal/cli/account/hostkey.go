@@ -31,8 +31,14 @@ func (f *flags) pin(inventory *v1alpha1.SSHInventory) error {
 	if err != nil {
 		return exit.Usagef("--known-hosts: %w", err)
 	}
+	hosts := make([]*v1alpha1.SSHHost, 0, len(inventory.Hosts)+1)
 	for i := range inventory.Hosts {
-		host := &inventory.Hosts[i]
+		hosts = append(hosts, &inventory.Hosts[i])
+	}
+	if inventory.Bastion != nil {
+		hosts = append(hosts, inventory.Bastion)
+	}
+	for _, host := range hosts {
 		if host.HostKey != "" {
 			continue
 		}

@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"plasmacloud.io/plasmacloud/internal/iam/wire"
 )
@@ -31,8 +32,8 @@ const (
 
 // Client talks to one identity service.
 type Client struct {
-	base string
-	http *http.Client
+	base, ca string
+	http     *http.Client
 }
 
 // New returns a client of the service at a URL, which is known by the certificates of ca, or by the system's where that
@@ -48,7 +49,7 @@ func New(base, ca string) (*Client, error) {
 		}
 		transport.TLSClientConfig.RootCAs = pool
 	}
-	return &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{Transport: transport, Timeout: timeout}}, nil
+	return &Client{base: strings.TrimSuffix(base, "/"), ca: ca, http: &http.Client{Transport: transport, Timeout: timeout}}, nil
 }
 
 // proxy is the one that the environment names, but for addresses of private networks: a service inside of a cluster on this
@@ -81,6 +82,13 @@ func (c *Client) Logout(ctx context.Context, token, refreshToken string) error {
 func (c *Client) Whoami(ctx context.Context, token string) (*wire.Identity, error) {
 	identity := &wire.Identity{}
 	return identity, c.call(ctx, http.MethodGet, wire.PathWhoami, token, nil, identity)
+}
+
+// Config is how to talk to what others serve at the same place.
+func (c *Client) Config(token string) *rest.Config {
+	return &rest.Config{
+		Host: c.base, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: []byte(c.ca)}, Proxy: proxy, UserAgent: "cloud",
+	}
 }
 
 // Ready is nil when the service can do its work.

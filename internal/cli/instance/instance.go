@@ -40,7 +40,7 @@ func Command(s *session.Session) *cobra.Command {
 	kind := Kind()
 	byCluster := &resource.Filter{Flag: "cluster", Usage: "only those of this `cluster`", Field: "spec.cluster"}
 	return command.Alias(command.Group("instance", "Instances, the machines that clusters run on",
-		kind.List(s, byCluster), kind.Get(s)), "instances", "machine", "machines")
+		kind.List(s, byCluster), kind.Get(s), console(s, kind)), "instances", "machine", "machines")
 }
 
 func details(m *v1alpha1.Machine, _ time.Time) []output.Section {

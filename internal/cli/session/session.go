@@ -29,7 +29,14 @@ type Terminal struct {
 	Width        func() int
 	// ReadPassword reads a line that is not shown.
 	ReadPassword func() (string, error)
+	// Raw hands every key to who reads, until restore is called.
+	Raw func() (restore func(), err error)
+	// Sizes are that of the terminal, now and whenever it changes, until ctx ends.
+	Sizes func(ctx context.Context) <-chan Size
 }
+
+// Size of a terminal, in characters.
+type Size struct{ Width, Height int }
 
 // Parts are what a session is made of.
 type Parts struct {
@@ -65,6 +72,7 @@ func FromProcess() Parts {
 				password, err := term.ReadPassword(int(os.Stdin.Fd()))
 				return string(password), err
 			},
+			Raw: raw, Sizes: sizes,
 		},
 	}
 }

@@ -5,9 +5,14 @@ package account
 import (
 	"context"
 	"fmt"
+	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/controller/status"
@@ -17,7 +22,13 @@ import (
 const NetworksByAccount = "spec.account"
 
 // Reconciler reconciles accounts.
-type Reconciler struct{ client.Client }
+type Reconciler struct {
+	client.Client
+	// SSH knows the hosts of accounts of provider SSH; nil where none are used.
+	SSH Inventories
+	// Daemon is who reads the credentials of accounts.
+	Daemon rbacv1.Subject
+}
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
@@ -29,6 +40,9 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Watches(&v1alpha1.Network{}, status.Parent(func(network *v1alpha1.Network) client.ObjectKey {
 			return client.ObjectKey{Namespace: network.Namespace, Name: network.Spec.Account}
 		})).
+		Watches(&v1alpha1.Machine{}, status.Parent(func(machine *v1alpha1.Machine) client.ObjectKey {
+			return client.ObjectKey{Namespace: machine.Namespace, Name: machine.Spec.Account}
+		}), builder.WithPredicates(predicate.Funcs{UpdateFunc: moved})).
 		Complete(r)
 }
 
@@ -53,11 +67,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 	patcher := status.NewPatcher(r.Client, account)
 	account.Status.Networks = int32(len(networks.Items))
 	account.Status.ObservedGeneration = account.Generation
-	describe(account, networks.Items)
+	if result.RequeueAfter, err = r.describe(ctx, account, networks.Items); err != nil {
+		return ctrl.Result{}, err
+	}
 	return result, patcher.Patch(ctx)
 }
 
-func describe(account *v1alpha1.Account, networks []v1alpha1.Network) {
+// moved tells whether a machine may have got its host, or another state.
+func moved(update event.UpdateEvent) bool {
+	before, ok := update.ObjectOld.(*v1alpha1.Machine)
+	after, also := update.ObjectNew.(*v1alpha1.Machine)
+	return ok && also && (before.Status.ID != after.Status.ID || before.Status.Address != after.Status.Address || before.Status.Phase != after.Status.Phase)
+}
+
+// describe sets phase and condition, and tells when to look again though nothing happens.
+func (r *Reconciler) describe(ctx context.Context, account *v1alpha1.Account, networks []v1alpha1.Network) (time.Duration, error) {
 	s := &account.Status
 	switch {
 	case !account.DeletionTimestamp.IsZero():
@@ -66,9 +90,12 @@ func describe(account *v1alpha1.Account, networks []v1alpha1.Network) {
 	case account.Spec.Provider == v1alpha1.ProviderLocal:
 		s.Phase = v1alpha1.PhaseRunning
 		status.Set(&s.Conditions, account, v1alpha1.ConditionReady, true, v1alpha1.ReasonReady, "")
+	case account.Spec.Provider == v1alpha1.ProviderSSH && r.SSH != nil:
+		return r.describeSSH(ctx, account)
 	default:
 		s.Phase = v1alpha1.PhasePending
 		status.Set(&s.Conditions, account, v1alpha1.ConditionReady, false, v1alpha1.ReasonUnsupported,
 			fmt.Sprintf("this version of the platform makes nothing at provider %s yet; use an account of provider Local", account.Spec.Provider))
 	}
+	return 0, nil
 }

@@ -51,6 +51,8 @@ type Config struct {
 	TLS     *tls.Config
 	Metrics *Metrics
 	Logger  *slog.Logger
+	// More is what others serve on the same port, by its pattern. They ask by themselves who calls.
+	More map[string]http.Handler
 }
 
 // Server answers requests.
@@ -87,6 +89,9 @@ func (s *Server) Handler() http.Handler {
 	handle("GET "+wire.PathKeys, maxRequest, s.keys)
 	handle("GET "+wire.PathHealth, maxRequest, s.health)
 	handle("GET "+wire.PathReady, maxRequest, s.ready)
+	for pattern, handler := range s.More {
+		mux.Handle(pattern, handler)
+	}
 	return mux
 }
 

@@ -239,6 +239,15 @@ func (h *Host) Try(script string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
+// Network leads to the host's network namespace, for as long as the host runs.
+func (h *Host) Network() string { return fmt.Sprintf("/proc/%d/ns/net", h.pid) }
+
+// Listen has the host's SSH server listen in the host's own network too. Address and Port do not change.
+func (h *Host) Listen(port int) {
+	h.tb.Helper()
+	h.Do(fmt.Sprintf("/usr/sbin/sshd -f %s -E %s -p %d", filepath.Join(h.dir, "sshd_config"), filepath.Join(h.dir, "sshd.log"), port))
+}
+
 // AddUser makes a user who can log in with the host's key, and may become root by what the line of sudoers says.
 func (h *Host) AddUser(name, sudoers string) {
 	h.tb.Helper()

@@ -131,6 +131,8 @@ func providers(clusterType v1alpha1.ClusterType) []v1alpha1.Provider {
 		return []v1alpha1.Provider{v1alpha1.ProviderAzure}
 	case v1alpha1.ClusterFake:
 		return nil
+	case v1alpha1.ClusterHosted: // its machines boot as nodes
+		return []v1alpha1.Provider{v1alpha1.ProviderLocal, v1alpha1.ProviderKubeVirt}
 	default:
 		return []v1alpha1.Provider{v1alpha1.ProviderLocal, v1alpha1.ProviderSSH, v1alpha1.ProviderKubeVirt}
 	}

@@ -98,7 +98,7 @@ func TestNewClusters(t *testing.T) {
 		"unknown version":      {change: func(s *v1alpha1.ClusterSpec) { s.Version = "v1.36.99" }, want: []string{`spec.version: Invalid value: "v1.36.99"`, "it has v1.36.3, v1.35.4"}},
 		"no engine":            {change: func(s *v1alpha1.ClusterSpec) { s.Type = v1alpha1.ClusterK3s }, want: []string{`spec.type: Unsupported value: "K3s": supported values: "Hosted", "Kubeadm", "EKS", "Fake"`}},
 		"no network":           {change: func(s *v1alpha1.ClusterSpec) { s.Network = "moon" }, want: []string{`spec.network: Invalid value: "moon": there is none of this name in project shop`, "cloud vpc create moon"}},
-		"unlike its account":   {change: func(s *v1alpha1.ClusterSpec) { s.Network = "cloud" }, want: []string{`spec.type`, "not made from an account of provider AWS", "use a network of an account of provider Local, SSH or KubeVirt"}},
+		"unlike its account":   {change: func(s *v1alpha1.ClusterSpec) { s.Network = "cloud" }, want: []string{`spec.type`, "not made from an account of provider AWS", "use a network of an account of provider Local or KubeVirt"}},
 		"a cloud's, elsewhere": {change: func(s *v1alpha1.ClusterSpec) { s.Type = v1alpha1.ClusterEKS }, want: []string{`spec.type`, "use a network of an account of provider AWS"}},
 		"a cloud's": {change: func(s *v1alpha1.ClusterSpec) {
 			workers(1)(s)

@@ -64,12 +64,9 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := token.BootstrapSecret(own, "machine "+s.machine.Name, r.Clock.Now().Add(tokenLifetime))
+	wanted, err := r.published(s, own)
 	if err != nil {
 		return err
-	}
-	if s.cluster.Spec.Type == v1alpha1.ClusterKubeadm {
-		wanted.Data[bootstrapapi.BootstrapTokenExtraGroupsKey] = []byte(kubeadmGroup)
 	}
 	ctx, cancel := context.WithTimeout(ctx, tenantTimeout)
 	defer cancel()
@@ -86,6 +83,15 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) error {
 		return fmt.Errorf("publish the machine's token: %w", err)
 	}
 	return nil
+}
+
+// published is the machine's token as its cluster knows it.
+func (r *Reconciler) published(s *scope, own token.Token) (*corev1.Secret, error) {
+	secret, err := token.BootstrapSecret(own, "machine "+s.machine.Name, r.Clock.Now().Add(tokenLifetime))
+	if err == nil && s.cluster.Spec.Type == v1alpha1.ClusterKubeadm {
+		secret.Data[bootstrapapi.BootstrapTokenExtraGroupsKey] = []byte(kubeadmGroup)
+	}
+	return secret, err
 }
 
 func (r *Reconciler) expiresSoon(secret *corev1.Secret) bool {

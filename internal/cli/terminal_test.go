@@ -53,6 +53,10 @@ func (p parrot) ExecInContainer(_ context.Context, _, _, _ string, command []str
 
 // attach serves terminals beside identities.
 func attach(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
 	options, err := remotecommand.NewOptions(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)

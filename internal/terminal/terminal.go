@@ -18,6 +18,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
@@ -69,6 +70,15 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	visit, err := s.admit(ctx, r)
 	if err != nil {
 		refuse(w, err)
+		return
+	}
+	switch r.Method {
+	case http.MethodGet:
+		w.WriteHeader(http.StatusNoContent)
+		return
+	case http.MethodPost:
+	default:
+		refuse(w, apierrors.NewMethodNotSupported(resource(), r.Method))
 		return
 	}
 	options, err := remotecommand.NewOptions(r)
@@ -147,10 +157,13 @@ func (s *Service) authorize(ctx context.Context, user authenticationv1.UserInfo,
 		return fmt.Errorf("ask what %s may do: %w", user.Username, err)
 	}
 	if !review.Status.Allowed {
-		resource := v1alpha1.GroupVersion.WithResource("machines/" + Subresource).GroupResource()
-		return apierrors.NewForbidden(resource, name, fmt.Errorf("user %q may not open terminals on instances of this project", user.Username))
+		return apierrors.NewForbidden(resource(), name, fmt.Errorf("user %q may not open terminals on instances of this project", user.Username))
 	}
 	return nil
+}
+
+func resource() schema.GroupResource {
+	return v1alpha1.GroupVersion.WithResource("machines/" + Subresource).GroupResource()
 }
 
 // reach opens the way to a machine.

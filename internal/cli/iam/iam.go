@@ -91,6 +91,11 @@ func (c *Client) Config(token string) *rest.Config {
 	}
 }
 
+// Ask is nil where what others serve at the same place would be done.
+func (c *Client) Ask(ctx context.Context, token, path string) error {
+	return c.call(ctx, http.MethodGet, path, token, nil, nil)
+}
+
 // Ready is nil when the service can do its work.
 func (c *Client) Ready(ctx context.Context) error {
 	return c.call(ctx, http.MethodGet, wire.PathReady, "", nil, nil)

@@ -31,6 +31,10 @@ func Open(ctx context.Context, s *session.Session, instance string, command []st
 	if err != nil {
 		return err
 	}
+	// A refusal of the streams themselves says little.
+	if err := service.Ask(ctx, token.AccessToken, wire.Path(project, instance)); err != nil {
+		return fmt.Errorf("open a terminal on instance %s: %w", instance, err)
+	}
 	tty = (tty || len(command) == 0) && s.Terminal.In && s.Terminal.Out
 	query := url.Values{wire.Command: command, wire.Stdin: {"1"}, wire.Stdout: {"1"}}
 	options := remotecommand.StreamOptions{Stdin: s.In, Stdout: s.Out, Tty: tty}

@@ -5,11 +5,12 @@ package wire
 import "net/url"
 
 // Where the service is. It is asked by POST, with `Authorization: Bearer <access token>`, to upgrade the connection to
-// streams as `kubectl exec` speaks them. A failure is answered with a Kubernetes Status.
+// streams as `kubectl exec` speaks them; GET asks whether that would be done, and is answered with 204. A failure is
+// answered with a Kubernetes Status.
 const (
 	prefix  = "/apis/instances.plasmacloud.io/v1/projects/"
 	suffix  = "/terminal"
-	Pattern = "POST " + prefix + "{project}/instances/{name}" + suffix
+	Pattern = prefix + "{project}/instances/{name}" + suffix
 )
 
 // Path of the terminal of an instance.

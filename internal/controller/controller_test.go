@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,7 +94,7 @@ func newManager() (ctrl.Manager, error) {
 		}}).SetupWithManager(manager),
 		(&used.Projects{Client: c, Sizes: func() (usage.Sizer, error) { return offered, nil }}).SetupWithManager(manager),
 		(&used.Organizations{Client: c}).SetupWithManager(manager),
-		(&account.Reconciler{Client: c}).SetupWithManager(manager),
+		(&account.Reconciler{Client: c, SSH: yard{}, Daemon: rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "daemon"}}).SetupWithManager(manager),
 		(&network.Reconciler{Client: c}).SetupWithManager(manager),
 	)
 }

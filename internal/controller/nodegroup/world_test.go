@@ -80,6 +80,7 @@ type world struct {
 	tenant    kubernetes.Interface
 	driver    *fake.Driver
 	wrap      func(machine.Driver) machine.Driver // nil for the driver as it is
+	setup     machinecontroller.Setup             // nil where machines boot as nodes
 	namespace string
 	cluster   *v1alpha1.Cluster
 	limits    nodegroup.Limits
@@ -110,6 +111,9 @@ func newWorld(t *testing.T, config fake.Config, options ...option) *world {
 	w.create(&v1alpha1.Account{ObjectMeta: w.named("local")})
 	w.create(&v1alpha1.Network{ObjectMeta: w.named("default")})
 	w.cluster = &v1alpha1.Cluster{ObjectMeta: w.named("dev"), Spec: v1alpha1.ClusterSpec{Version: "v1.36"}}
+	if w.setup != nil {
+		w.cluster.Spec.Type, w.cluster.Spec.ControlPlane.Replicas = v1alpha1.ClusterKubeadm, 1
+	}
 	w.create(w.cluster)
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.InfrastructureNamespace(w.cluster)}})
 	w.start()
@@ -173,7 +177,7 @@ func (w *world) start() {
 	err = errors.Join(
 		(&machinecontroller.Reconciler{
 			Client: manager.GetClient(), API: w.api, Tenants: connections, Recorder: manager.GetEventRecorder("test"), Clock: clock.RealClock{},
-			Drivers: map[v1alpha1.Provider]machine.Driver{v1alpha1.ProviderLocal: driver}, Catalogue: offered, DrainTimeout: w.drain, Concurrency: 4,
+			Drivers: map[v1alpha1.Provider]machine.Driver{v1alpha1.ProviderLocal: driver}, Setup: w.setup, Catalogue: offered, DrainTimeout: w.drain, Concurrency: 4,
 		}).SetupWithManager(manager),
 		(&nodegroup.Reconciler{
 			Client: manager.GetClient(), Live: manager.GetAPIReader(), Recorder: manager.GetEventRecorder("test"), Clock: clock.RealClock{},

@@ -60,6 +60,17 @@ func New(t testing.TB) *Namespace {
 	}
 }
 
+// Open joins a namespace that somebody else has made, and keeps it until the end of the test.
+func Open(t testing.TB, path string) *Namespace {
+	t.Helper()
+	handle, err := netns.GetFromPath(path)
+	if err != nil {
+		t.Fatalf("open network namespace: %v", err)
+	}
+	t.Cleanup(func() { _ = handle.Close() })
+	return &Namespace{Path: fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), int(handle)), t: t, handle: handle}
+}
+
 // Close lets go of the namespace. The kernel removes it, and what is in it,
 // once no process and no socket is left there. The path stays occupied until
 // the end of the test: leading to another namespace, it would be a pod that came

@@ -8,13 +8,26 @@ import (
 	"plasmacloud.io/plasmacloud/internal/machine/guest"
 )
 
-// machineCommand is the first process of a machine that is a pod.
+// machineCommand is the first process of a machine that is a pod. In a machine that runs, it makes what is done there last.
 func machineCommand() *cobra.Command {
-	return &cobra.Command{
+	var keep bool
+	cmd := &cobra.Command{
 		Use:    "machine-init COMMAND...",
 		Short:  "Prepare the machine that this container is, and become its init",
 		Hidden: true,
-		Args:   cobra.MinimumNArgs(1),
-		RunE:   func(_ *cobra.Command, command []string) error { return guest.Init(command, os.Getenv) },
+		Args: func(cmd *cobra.Command, args []string) error {
+			if keep {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.MinimumNArgs(1)(cmd, args)
+		},
+		RunE: func(_ *cobra.Command, command []string) error {
+			if keep {
+				return guest.Keep()
+			}
+			return guest.Init(command, os.Getenv)
+		},
 	}
+	cmd.Flags().BoolVar(&keep, "keep", false, "instead, make changes to the machine last as long as its disk")
+	return cmd
 }

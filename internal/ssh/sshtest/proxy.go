@@ -22,6 +22,7 @@ type Proxy struct {
 	conns  map[net.Conn]struct{}
 	resume chan struct{} // is closed while bytes flow
 	budget int64         // bytes to the host before the connection is reset; none where negative
+	used   bool          // whether it was reset
 }
 
 // NewProxy starts a proxy to a host. It ends with the test.
@@ -86,7 +87,14 @@ func (p *Proxy) Resume() {
 func (p *Proxy) ResetAfter(bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.budget = bytes
+	p.budget, p.used = bytes, false
+}
+
+// Spent tells whether the connection that ResetAfter means was reset.
+func (p *Proxy) Spent() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.used
 }
 
 func (p *Proxy) accept() {
@@ -145,5 +153,6 @@ func (p *Proxy) spent(n int64) bool {
 		return false
 	}
 	p.budget -= n
-	return p.budget < 0
+	p.used = p.budget < 0
+	return p.used
 }

@@ -1,0 +1,34 @@
+# Has kubeadm write again what it has written, and renew certificates. Arguments: the role, kubeadm's configuration, which
+# is removed, and what to do: files, certificates, kubelet-certificate.
+set -eu
+role=$1 config=$2
+shift 2
+renewed=
+for what; do
+	case $role:$what in
+	ControlPlane:files)
+		kubeadm init phase control-plane all --config "$config"
+		kubeadm init phase etcd local --config "$config"
+		;;
+	ControlPlane:certificates)
+		kubeadm certs renew all --config "$config"
+		renewed=yes
+		;;
+	ControlPlane:kubelet-certificate)
+		rm -f /etc/kubernetes/kubelet.conf /var/lib/kubelet/pki/kubelet-client-*
+		kubeadm init phase kubeconfig kubelet --config "$config"
+		;;
+	esac
+	if [ "$what" = files ]; then
+		kubeadm init phase kubelet-start --config "$config"
+	fi
+done
+if [ -n "$renewed" ]; then
+	# What is in memory is renewed when the programs start again; the kubelet starts them.
+	for name in kube-apiserver kube-controller-manager kube-scheduler etcd; do
+		for task in $(ctr --namespace k8s.io containers ls -q "labels.\"io.kubernetes.container.name\"==$name"); do
+			ctr --namespace k8s.io tasks kill --signal SIGTERM "$task" 2>/dev/null || :
+		done
+	done
+fi
+rm -f -- "$config"

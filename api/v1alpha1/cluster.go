@@ -103,6 +103,7 @@ type ControlPlane struct {
 }
 
 // Access is who reaches the cluster's API.
+// +kubebuilder:validation:XValidation:rule="has(self.port) == has(oldSelf.port) && (!has(self.port) || self.port == oldSelf.port)",reason=FieldValueForbidden,fieldPath=".port",message="it cannot change, as the nodes and the users of the cluster know it; make a new cluster"
 type Access struct {
 	// Public makes the API reachable from outside the network.
 	// +kubebuilder:default=true
@@ -114,6 +115,10 @@ type Access struct {
 	// +kubebuilder:validation:items:MaxLength=43
 	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c))",message="one of these is no CIDR; they look like 203.0.113.0/24"
 	CIDRs []string `json:"cidrs,omitempty"`
+	// Port of the API at the platform's address; a free one where it is not given.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= 30000 && self <= 32767",message="the platform serves APIs at ports from 30000 to 32767; choose one of these, or leave it away to get a free one"
+	Port *int32 `json:"port,omitempty"`
 }
 
 // ClusterNetwork is the cluster's own addresses.
@@ -157,6 +162,27 @@ const (
 	TenancyShared    Tenancy = "Shared"
 )
 
+// K3s is what clusters of type K3s have of their own.
+type K3s struct {
+	// Program is an upstream k3s to run in place of k8shost.
+	// +optional
+	Program *K3sProgram `json:"program,omitempty"`
+}
+
+// K3sProgram is an upstream k3s.
+type K3sProgram struct {
+	// Path of the program: on the machines themselves where it is absolute, otherwise in the platform's release directory,
+	// from where it is laid onto them.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:XValidation:rule="self.matches('^/?[A-Za-z0-9_+-][A-Za-z0-9._+-]*(/[A-Za-z0-9_+-][A-Za-z0-9._+-]*)*$')",message="this is no plain path; it looks like k3s/k3s-v1.33.1, or /usr/local/bin/k3s"
+	Path string `json:"path"`
+	// SHA256 that the program has to have.
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{64}$')",message="this is no SHA-256; it has 64 hexadecimal digits in lower case, as sha256sum prints them"
+	SHA256 string `json:"sha256"`
+}
+
 // ClusterSpec is what a cluster is asked to be.
 // +kubebuilder:validation:XValidation:rule="!(self.type in ['Kubeadm', 'K3s']) || self.controlPlane.replicas in [1, 3, 5]",fieldPath=".controlPlane.replicas",message="a control plane on machines runs etcd, which needs an odd number to agree; use 1, 3 or 5"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.version) || size(oldSelf.version) == 0 || (has(self.version) && size(self.version) > 0)",reason=FieldValueForbidden,fieldPath=".version",message="it cannot be taken away once it is set; name the version to run"
@@ -164,6 +190,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.version) || !has(oldSelf.version) || size(self.version) == 0 || size(oldSelf.version) == 0 || int(self.version.split('.')[1]) - int(oldSelf.version.split('.')[1]) <= 1",reason=FieldValueForbidden,fieldPath=".version",message="Kubernetes goes up one minor version at a time; upgrade to the next one first"
 // +kubebuilder:validation:XValidation:rule="!has(self.version) || !has(oldSelf.version) || size(self.version) == 0 || size(oldSelf.version) == 0 || self.version.split('.')[1] != oldSelf.version.split('.')[1] || size(self.version.split('.')) < 3 || size(oldSelf.version.split('.')) < 3 || int(self.version.split('.')[2]) >= int(oldSelf.version.split('.')[2])",reason=FieldValueForbidden,fieldPath=".version",message="Kubernetes does not go back to an older patch version; name this one or a newer one"
 // +kubebuilder:validation:XValidation:rule="!has(self.addons) || !has(self.addons.ingressNginx) || !has(self.addons.ingressNginx.enabled) || !self.addons.ingressNginx.enabled || (has(self.nodeGroups) && self.nodeGroups.exists(name, has(self.nodeGroups[name].roles) && 'ingress-nginx' in self.nodeGroups[name].roles))",fieldPath=".addons.ingressNginx",message="it runs on nodes with the role ingress-nginx, and no group has it; add it to the roles of a node group"
+// +kubebuilder:validation:XValidation:rule="!has(self.k3s) || self.type == 'K3s'",fieldPath=".k3s",message="only clusters of type K3s have it; remove it, or make a cluster of that type"
 type ClusterSpec struct {
 	// Type is how the control plane runs.
 	// +kubebuilder:default=Hosted
@@ -211,6 +238,9 @@ type ClusterSpec struct {
 	// Addons are what the cluster brings along besides Kubernetes itself.
 	// +optional
 	Addons Addons `json:"addons,omitempty"`
+	// K3s is what clusters of type K3s have of their own.
+	// +optional
+	K3s *K3s `json:"k3s,omitempty"`
 	// InfraVersion is the version of the infrastructure's configuration, for clusters in a cloud.
 	// +optional
 	// +kubebuilder:validation:MaxLength=20

@@ -1,9 +1,16 @@
 package v1alpha1_test
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 func clusterExamples() []example {
 	const positive, positiveMemory = "it has to be more than nothing, such as 2 or 500m", "it has to be more than nothing, such as 4Gi"
+	sum := strings.Repeat("ab", 32)
+	program := func(path, sum string) string {
+		return "type: K3s, controlPlane: {replicas: 1}, k3s: {program: {path: '" + path + "', sha256: '" + sum + "'}}"
+	}
 	list := []example{
 		{kind: "Cluster", accepts: []string{"type: Kubeadm, controlPlane: {replicas: 1}", "type: K3s, controlPlane: {replicas: 3}", "type: Hosted, controlPlane: {replicas: 2}", "type: Kubeadm, controlPlane: {replicas: 5}"},
 			rejects: []string{"type: Kubeadm", "type: K3s, controlPlane: {replicas: 2}", "type: Kubeadm, controlPlane: {replicas: 4}"},
@@ -20,6 +27,12 @@ func clusterExamples() []example {
 			field: "spec.host", says: "this is no host name; it looks like dev.example.com"},
 		{kind: "Cluster", accepts: []string{"access: {cidrs: [203.0.113.0/24, '2001:db8::/32']}"}, rejects: []string{"access: {cidrs: [203.0.113.0/24, 203.0.113.7]}"},
 			field: "spec.access.cidrs", says: "one of these is no CIDR; they look like 203.0.113.0/24"},
+		{kind: "Cluster", accepts: []string{"type: K3s, controlPlane: {replicas: 1}, k3s: {}"}, rejects: []string{"type: Hosted, k3s: {}", "k3s: {}"},
+			field: "spec.k3s", says: "only clusters of type K3s have it; remove it, or make a cluster of that type"},
+		{kind: "Cluster", accepts: []string{program("k3s/k3s-v1.33.1", sum), program("/usr/local/bin/k3s", sum)}, rejects: []string{program("../k3s", sum), program("a//b", sum), program("/", sum), program("a/../b", sum)},
+			field: "spec.k3s.program.path", says: "this is no plain path; it looks like k3s/k3s-v1.33.1, or /usr/local/bin/k3s"},
+		{kind: "Cluster", accepts: []string{program("k3s", sum)}, rejects: []string{program("k3s", "abcd"), program("k3s", strings.ToUpper(sum))},
+			field: "spec.k3s.program.sha256", says: "this is no SHA-256; it has 64 hexadecimal digits in lower case, as sha256sum prints them"},
 		{kind: "Cluster", accepts: []string{"nodeGroups: {a: {}, gpu-2: {}}"}, rejects: []string{"nodeGroups: {Workers: {}}", "nodeGroups: {w-: {}}", "nodeGroups: {a-group-with-21-letters: {}}"},
 			field: "spec.nodeGroups", says: "a group's name has 1 to 20 lower-case letters, digits and '-', beginning with a letter and not ending with '-'"},
 	}

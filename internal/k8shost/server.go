@@ -88,19 +88,24 @@ func newServer(c *config.Server, log *slog.Logger) (*server, error) {
 	}
 	s.leaves = names.Leaves()
 	s.plane = &controlplane.Plane{Config: c, Dir: s.dir, Log: log, PKI: s.pki}
-	for _, program := range []struct {
-		path *string
-		find func() (string, error)
-	}{
-		{&s.plane.Kube, func() (string, error) { return catalogue.Kube(version) }},
-		{&s.plane.Etcd, func() (string, error) { return catalogue.Binary("etcd") }},
-		{&s.plane.Kine, func() (string, error) { return catalogue.Binary("kine") }},
-	} {
-		if *program.path, err = program.find(); err != nil {
-			return nil, err
-		}
+	if err := s.findPrograms(); err != nil {
+		return nil, err
 	}
 	return s, nil
+}
+
+// findPrograms finds those that the server starts: a host need not have what its datastore does not use.
+func (s *server) findPrograms() (err error) {
+	if s.plane.Kube, err = s.release.Kube(s.version); err != nil {
+		return err
+	}
+	switch s.config.DatastoreKind() {
+	case config.EmbeddedEtcd:
+		s.plane.Etcd, err = s.release.Binary("etcd")
+	case config.SQLite, config.ExternalSQL:
+		s.plane.Kine, err = s.release.Binary("kine")
+	}
+	return err
 }
 
 // check looks for everything that would make the start fail later, while nothing has been changed yet.

@@ -5,6 +5,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,6 +26,9 @@ func Execute() int {
 	defer stop()
 	if err := New().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "k8shost:", err)
+		if special, ok := errors.AsType[exitError](err); ok {
+			return special.code
+		}
 		return 1
 	}
 	return 0
@@ -41,7 +45,7 @@ func New() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return config.FlagError(cmd.Flags(), err) })
-	root.AddCommand(serverCommand(), agentCommand(), upCommand(), downCommand(), snapshotCommand(), tokenCommand(), encryptionCommand(),
+	root.AddCommand(serverCommand(), agentCommand(), upCommand(), downCommand(), snapshotCommand(), memberCommand(), tokenCommand(), encryptionCommand(),
 		kubectlCommand(), checkCommand(), versionCommand(), machineCommand())
 	return root
 }

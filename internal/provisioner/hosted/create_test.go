@@ -101,7 +101,8 @@ func (w *world) deployment() *appsv1.Deployment {
 
 func (w *world) container(name string) corev1.Container {
 	w.t.Helper()
-	containers := w.deployment().Spec.Template.Spec.Containers
+	pod := w.deployment().Spec.Template.Spec
+	containers := slices.Concat(pod.InitContainers, pod.Containers)
 	at := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == name })
 	if at < 0 {
 		w.t.Fatalf("there is no container %s", name)
@@ -123,7 +124,7 @@ func TestContainersSeeWhatTheyNeed(t *testing.T) {
 			seen[volume.Name] = append(seen[volume.Name], item.Path)
 		}
 	}
-	for _, container := range pod.Containers {
+	for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
 		for _, arg := range container.Args {
 			_, value, _ := strings.Cut(arg, "=")
 			name, isFile := strings.CutPrefix(value, "/etc/kubernetes/pki/")

@@ -47,6 +47,8 @@ const (
 	// Of what a component may use, this part is set aside for it: most control planes idle.
 	cpuShare    = 40
 	memoryShare = 4
+	// leastHeapShare is the part of its memory that a program fills before it looks for garbage.
+	leastHeapShare = 32
 	// cpuBurst is how many times the CPU of its preset a component may use while there is CPU to spare: it needs that
 	// when it starts, and hardly ever else. What the cluster names itself is kept to.
 	cpuBurst = 2
@@ -96,10 +98,12 @@ func (p *plane) choose(offered *catalogue.Catalogue) error {
 }
 
 func (p *plane) deployment() (*appsv1.Deployment, error) {
-	containers, err := p.containers()
+	serving, controlling, err := p.containers()
 	if err != nil {
 		return nil, err
 	}
+	pod := base.PodSpec(v1alpha1.ComponentControlPlane, controlling, p.volumes())
+	pod.InitContainers = serving
 	replicas := max(p.Cluster.Spec.ControlPlane.Replicas, 1)
 	selector := map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentControlPlane}
 	history, deadline := int32(2), int32(600)
@@ -115,7 +119,7 @@ func (p *plane) deployment() (*appsv1.Deployment, error) {
 					// New files replace the pods, as most programs read them once.
 					Annotations: map[string]string{annotationFingerprint: fingerprint(p.files)},
 				},
-				Spec: base.PodSpec(v1alpha1.ComponentControlPlane, containers, p.volumes()),
+				Spec: pod,
 			},
 		},
 	}, nil
@@ -144,11 +148,14 @@ func (p *plane) volumes() []corev1.Volume {
 	return volumes
 }
 
-func (p *plane) containers() ([]corev1.Container, error) {
+// containers are what serves, which starts first, one after the other, and what controls: that could do nothing without
+// the API server but compete with it for the processor. They end in the opposite order, so that the tunnel stays for as
+// long as the API server beside it serves.
+func (p *plane) containers() (serving, controlling []corev1.Container, err error) {
 	l := p.layout()
 	etcd, err := l.etcd(p.files)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	network := p.Cluster.Spec.ClusterNetwork
 	server := bootstrap.APIServer{
@@ -172,11 +179,14 @@ func (p *plane) containers() ([]corev1.Container, error) {
 		PKI: l, Certificate: bootstrap.KonnectivityTunnel, Kubeconfig: l.path(konnectivityKubeconfig), Socket: tunnelSocket,
 		Replicas: int(max(p.Cluster.Spec.ControlPlane.Replicas, 1)),
 	}
-	return []corev1.Container{
-		p.apiServer(server.Args()),
+	serving = []corev1.Container{p.konnectivity(tunnel.Args()), p.apiServer(server.Args())}
+	for i := range serving {
+		always := corev1.ContainerRestartPolicyAlways
+		serving[i].RestartPolicy = &always
+	}
+	return serving, []corev1.Container{
 		p.container(containerControllerManager, controllers.Args(), alive(corev1.URISchemeHTTPS, bootstrap.ControllerManagerPort)),
 		p.container(containerScheduler, scheduler.Args(), alive(corev1.URISchemeHTTPS, bootstrap.SchedulerPort)),
-		p.konnectivity(tunnel.Args()),
 	}, nil
 }
 
@@ -193,8 +203,6 @@ func (p *plane) konnectivity(args []string) corev1.Container {
 	c := p.container(containerKonnectivity, args, alive(corev1.URISchemeHTTP, bootstrap.KonnectivityHealthPort))
 	c.Ports = []corev1.ContainerPort{{Name: base.PortKonnectivity, ContainerPort: bootstrap.KonnectivityAgentPort, Protocol: corev1.ProtocolTCP}}
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "tunnel", MountPath: tunnelDir})
-	// The tunnel stays for as long as the API server beside it serves.
-	c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: int64(shutdownDelay/time.Second) + 2}}}
 	return c
 }
 
@@ -208,7 +216,7 @@ func (p *plane) container(name string, args []string, liveness *corev1.Probe) co
 		Name: name, Image: p.images[name], ImagePullPolicy: cmp.Or(p.PullPolicy, corev1.PullIfNotPresent),
 		Command:                  command,
 		Args:                     bootstrap.Flags(args),
-		Env:                      environment(name, size),
+		Env:                      environment(size),
 		Resources:                requirements(size),
 		LivenessProbe:            liveness,
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
@@ -218,24 +226,23 @@ func (p *plane) container(name string, args []string, liveness *corev1.Probe) co
 }
 
 // environment makes the programs collect garbage sooner than Go does by itself, the smaller they are: many of them share
-// a machine, and most have little to do. The limit makes them work harder at it before they hit the wall. Kubernetes' own
-// programs begin with that when they have started: see settle in the module they are built from.
-func environment(container string, size size) []corev1.EnvVar {
+// a machine, and most have little to do. The limit makes them work harder at it before they hit the wall, and the least
+// heap, which Kubernetes' own programs know, keeps them from working at it when they have hardly begun.
+func environment(size size) []corev1.EnvVar {
 	const gibibyte = 1 << 30
-	percent := 100
-	switch memory := size.Memory.Value(); {
+	memory, percent := size.Memory.Value(), 100
+	switch {
+	case memory <= gibibyte/2:
+		percent = 15
 	case memory <= gibibyte:
-		percent = 20
+		percent = 24
 	case memory <= 2*gibibyte:
 		percent = 50
 	}
-	variable := "KUBE_SETTLED_GOGC"
-	if container == containerKonnectivity {
-		variable = "GOGC"
-	}
 	return []corev1.EnvVar{
-		{Name: variable, Value: strconv.Itoa(percent)},
-		{Name: "GOMEMLIMIT", Value: strconv.FormatInt(size.Memory.Value()/10*9, 10)},
+		{Name: "GOGC", Value: strconv.Itoa(percent)},
+		{Name: "GOMEMLIMIT", Value: strconv.FormatInt(memory/10*9, 10)},
+		{Name: "KUBE_LEAST_HEAP", Value: strconv.FormatInt(memory/leastHeapShare, 10)},
 	}
 }
 

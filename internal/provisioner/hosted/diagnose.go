@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -47,7 +48,7 @@ func progress(pods []corev1.Pod) string {
 			newest = pod
 		}
 	}
-	for _, status := range newest.Status.ContainerStatuses {
+	for _, status := range containerStatuses(&newest) {
 		if status.Name != containerAPIServer {
 			continue
 		}
@@ -94,10 +95,10 @@ func (b *build) podTrouble(ctx context.Context, pod *corev1.Pod, lasted bool) er
 	}
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse && lasted {
-			return fmt.Errorf("no node of the management cluster has room for pod %s: %s", pod.Name, condition.Message)
+			return fmt.Errorf("no node of the management cluster has room for pod %s: %s%s", pod.Name, condition.Message, b.pressures(ctx))
 		}
 	}
-	for _, status := range pod.Status.ContainerStatuses {
+	for _, status := range containerStatuses(pod) {
 		if err := b.containerTrouble(ctx, pod, status, lasted); err != nil {
 			return err
 		}
@@ -106,6 +107,28 @@ func (b *build) podTrouble(ctx context.Context, pod *corev1.Pod, lasted bool) er
 		return b.eventTrouble(ctx, pod)
 	}
 	return nil
+}
+
+// pressures are what nodes of the management cluster run short of, with what to do about it.
+func (b *build) pressures(ctx context.Context) string {
+	nodes, err := b.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return ""
+	}
+	remedies := map[corev1.NodeConditionType]string{
+		corev1.NodeDiskPressure:   "its disk is full: remove what is not needed on it, or give it a larger one",
+		corev1.NodeMemoryPressure: "its memory is full: delete clusters, or give it more",
+		corev1.NodePIDPressure:    "it has too many processes: end some",
+	}
+	var text strings.Builder
+	for i := range nodes.Items {
+		for _, condition := range nodes.Items[i].Status.Conditions {
+			if remedy, known := remedies[condition.Type]; known && condition.Status == corev1.ConditionTrue {
+				fmt.Fprintf(&text, "; node %s: %s", nodes.Items[i].Name, remedy)
+			}
+		}
+	}
+	return text.String()
 }
 
 func (b *build) containerTrouble(ctx context.Context, pod *corev1.Pod, status corev1.ContainerStatus, lasted bool) error {
@@ -170,6 +193,11 @@ func (b *build) eventTrouble(ctx context.Context, pod *corev1.Pod) error {
 		return nil
 	}
 	return fmt.Errorf("pod %s does not start: %s: %s", pod.Name, last.Reason, firstLine(last.Message))
+}
+
+// containerStatuses are those of all containers, in the order in which they start.
+func containerStatuses(pod *corev1.Pod) []corev1.ContainerStatus {
+	return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 }
 
 func firstLine(text string) string {

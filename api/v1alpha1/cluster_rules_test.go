@@ -27,6 +27,8 @@ func clusterExamples() []example {
 			field: "spec.host", says: "this is no host name; it looks like dev.example.com"},
 		{kind: "Cluster", accepts: []string{"access: {cidrs: [203.0.113.0/24, '2001:db8::/32']}"}, rejects: []string{"access: {cidrs: [203.0.113.0/24, 203.0.113.7]}"},
 			field: "spec.access.cidrs", says: "one of these is no CIDR; they look like 203.0.113.0/24"},
+		{kind: "Cluster", accepts: []string{"access: {port: 30000}", "access: {port: 32767}"}, rejects: []string{"access: {port: 6443}", "access: {port: 32768}"},
+			field: "spec.access.port", says: "the platform serves APIs at ports from 30000 to 32767; choose one of these, or leave it away to get a free one"},
 		{kind: "Cluster", accepts: []string{"type: K3s, controlPlane: {replicas: 1}, k3s: {}"}, rejects: []string{"type: Hosted, k3s: {}", "k3s: {}"},
 			field: "spec.k3s", says: "only clusters of type K3s have it; remove it, or make a cluster of that type"},
 		{kind: "Cluster", accepts: []string{program("k3s/k3s-v1.33.1", sum), program("/usr/local/bin/k3s", sum)}, rejects: []string{program("../k3s", sum), program("a//b", sum), program("/", sum), program("a/../b", sum)},
@@ -77,6 +79,8 @@ func clusterTransitions() []example {
 	const fixed = "it cannot change; make a new cluster"
 	return []example{
 		{kind: "Cluster", from: "type: Hosted", accepts: []string{"tenancy: Shared"}, rejects: []string{"type: Fake"}, field: "spec.type", says: fixed},
+		{kind: "Cluster", from: "access: {port: 30001}", accepts: []string{"access: {port: 30001, cidrs: [203.0.113.0/24]}"}, rejects: []string{"access: {port: 30002}", "access: {}"},
+			field: "spec.access.port", says: "it cannot change, as the nodes and the users of the cluster know it; make a new cluster"},
 		{kind: "Cluster", from: "network: a", accepts: []string{"network: a, host: x"}, rejects: []string{"network: b", ""}, field: "spec.network", says: fixed},
 		{kind: "Cluster", from: "storageClass: fast", accepts: []string{"storageClass: fast, host: x"}, rejects: []string{""}, field: "spec.storageClass", says: fixed},
 		{kind: "Cluster", from: "controlPlane: {datastore: {mode: Dedicated}}", accepts: []string{"controlPlane: {datastore: {mode: Dedicated, replicas: 3}}"},

@@ -18,7 +18,7 @@ type description struct {
 	vpc, version, kind, instanceType string
 	host, podCIDR, serviceCIDR, cni  string
 	controlPlaneType                 string
-	workers, controlPlane            int32
+	workers, controlPlane, apiPort   int32
 	groups, addons                   []string
 }
 
@@ -76,6 +76,7 @@ func (d *description) addTo(cmd *cobra.Command, s *session.Session) {
 	set.Int32Var(&d.controlPlane, "control-plane-replicas", 0, "`number` of replicas of the control plane: pods where it is hosted, 2 where it is not given, or 1 where they could not spread; otherwise machines, 1, 3 or 5, and 1 where it is not given")
 	set.StringVar(&d.controlPlaneType, "control-plane-instance-type", "", "`size` of the control plane's machines, such as u1.large, where it is not hosted")
 	set.StringVar(&d.host, "host", "", "DNS `name` of the cluster's API")
+	set.Int32Var(&d.apiPort, "api-port", 0, "`port` of the cluster's API, from 30000 to 32767; a free one where it is not given")
 	set.StringVar(&d.podCIDR, "pod-cidr", "", "`range` of pods' addresses; 192.168.0.0/16 where it is not given and that is free")
 	set.StringVar(&d.serviceCIDR, "service-cidr", "", "`range` of services' addresses; 10.96.0.0/12 where it is not given and that is free")
 	command.Choice(cmd, set, &d.cni, "cni", "", "", "pod network, prismnet where it is not given; none for those who bring their own", "prismnet", "none")
@@ -108,6 +109,9 @@ func (d *description) apply(cmd *cobra.Command, spec *v1alpha1.ClusterSpec, from
 	}
 	if d.host != "" {
 		spec.Host = d.host
+	}
+	if cmd.Flags().Changed("api-port") {
+		spec.Access.Port = &d.apiPort
 	}
 	if d.cni != "" {
 		spec.ClusterNetwork.CNI = d.cni

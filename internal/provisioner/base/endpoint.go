@@ -101,7 +101,7 @@ func (b *Build) EnsureService(ctx context.Context, site Site, exposure Exposure)
 		service, err = services.Create(ctx, fresh, metav1.CreateOptions{FieldManager: b.Manager})
 	}
 	if err != nil {
-		return Endpoint{}, fmt.Errorf("make the endpoint's service: %w", err)
+		return Endpoint{}, b.explainPort(fmt.Errorf("make the endpoint's service: %w", err))
 	}
 	wanted := service.DeepCopy()
 	b.DescribeService(wanted, site, exposure)
@@ -113,14 +113,28 @@ func (b *Build) EnsureService(ctx context.Context, site Site, exposure Exposure)
 	return b.endpointOf(service)
 }
 
-// portsBefore are those of a Service that somebody has deleted: machines and kubeconfigs know them. There are none where
-// the cluster is new.
+// explainPort tells who has asked for a port that the Service cannot have.
+func (b *Build) explainPort(err error) error {
+	if port := b.Cluster.Spec.Access.Port; port != nil && apierrors.IsInvalid(err) && strings.Contains(err.Error(), "nodePort") {
+		return fmt.Errorf("spec.access.port: %d is in use by another cluster or service: free it, or make the cluster anew with another one or none: %w", *port, err)
+	}
+	return err
+}
+
+// portsBefore are those of a Service that somebody has deleted: machines and kubeconfigs know them. A new cluster has at
+// most the one that it asks for.
 func (b *Build) portsBefore(ctx context.Context) ([]corev1.ServicePort, error) {
 	join, err := b.ReadJoin(ctx)
-	if err != nil || join == nil {
+	if err != nil {
 		return nil, err
 	}
 	var ports []corev1.ServicePort
+	if wanted := b.Cluster.Spec.Access.Port; wanted != nil {
+		ports = append(ports, corev1.ServicePort{Name: PortAPI, NodePort: *wanted})
+	}
+	if join == nil {
+		return ports, nil
+	}
 	for name, address := range map[string]string{PortAPI: strings.TrimPrefix(join.Server, "https://"), PortKonnectivity: join.Konnectivity} {
 		if _, text, err := net.SplitHostPort(address); err == nil {
 			if port, err := strconv.ParseInt(text, 10, 32); err == nil {

@@ -102,6 +102,19 @@ func (n *Node) ImportImages(t testing.TB, refs ...string) {
 	}
 }
 
+// RemoveImage takes an image away from the node's containerd.
+func (n *Node) RemoveImage(t testing.TB, ref string) {
+	t.Helper()
+	ctr, err := n.lab.Release.Binary("ctr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	remove := exec.Command(ctr, "--address", n.Data.ContainerdSocket(), "--namespace", "k8s.io", "images", "remove", "--sync", ref)
+	if output, err := remove.CombinedOutput(); err != nil {
+		t.Fatalf("remove image: %v\n%s", err, output)
+	}
+}
+
 func (n *Node) layImages(name string, refs []string) error {
 	if err := os.MkdirAll(n.Data.Images(), 0o700); err != nil {
 		return err

@@ -11,7 +11,8 @@ import (
 
 // Distributions is a Joiner: each type of cluster has its own way to make a host a node.
 type Distributions struct {
-	Of map[v1alpha1.ClusterType]hostsetup.Distribution
+	// Of returns that of a cluster. Its error says what the installation lacks.
+	Of func(c *v1alpha1.Cluster) (hostsetup.Distribution, error)
 	// Describe tells what a cluster's hosts have in common. The join material is empty for as long as there is none.
 	Describe func(ctx context.Context, c *v1alpha1.Cluster, version string, join bootstrap.Join) (hostsetup.Cluster, error)
 }
@@ -20,9 +21,9 @@ var _ Joiner = Distributions{}
 
 // Join implements Joiner.
 func (d Distributions) Join(ctx context.Context, job Job, progress func(string)) error {
-	distribution := d.Of[job.Cluster.Spec.Type]
-	if distribution == nil {
-		return fmt.Errorf("this installation makes no nodes of clusters of type %s: it was started without a release to take programs from", job.Cluster.Spec.Type)
+	distribution, err := d.Of(job.Cluster)
+	if err != nil {
+		return fmt.Errorf("make a node of a cluster of type %s: %w", job.Cluster.Spec.Type, err)
 	}
 	version := (&scope{machine: job.Machine, cluster: job.Cluster}).version()
 	cluster, err := d.Describe(ctx, job.Cluster, version, job.Join)

@@ -62,7 +62,7 @@ func TestAllowedPortsAnswerAndOthersDoNot(t *testing.T) {
 	// Who knows the machine only by its address finds it.
 	w.outside.Do(func() error { return exec.Command("ip", "neighbour", "flush", "all").Run() })
 	w.opens(w.outside, "tcp", true, 6443)
-	if ping(w) == nil {
+	if w.ping() == nil {
 		t.Error("the machine answers ping, for which there is no rule")
 	}
 	// What the machine begins is answered.
@@ -75,10 +75,6 @@ func TestAllowedPortsAnswerAndOthersDoNot(t *testing.T) {
 	if !w.outside.BlockedTCP(podGateway + ":2379") {
 		t.Error("port 2379 answers at another address of the machine")
 	}
-}
-
-func ping(w *world) error {
-	return w.outside.Try(func() error { return exec.Command("ping", "-c", "1", "-W", "1", machineAddress).Run() })
 }
 
 func TestRulesSayFromWhereAndWhat(t *testing.T) {
@@ -94,7 +90,7 @@ func TestRulesSayFromWhereAndWhat(t *testing.T) {
 	w.install(policy)
 	w.opens(w.outside, "tcp", true, 2379, 2380)
 	w.opens(w.outside, "tcp", false, 80, 6443)
-	if err := ping(w); err != nil {
+	if err := w.ping(); err != nil {
 		t.Errorf("the machine does not answer ping: %v", err)
 	}
 	err := w.outside.Try(func() error {
@@ -248,9 +244,9 @@ func TestCheckAndMend(t *testing.T) {
 func TestInstallIsRepeatable(t *testing.T) {
 	w := newWorld(t, 22)
 	w.install(defaultPolicy(t))
-	first := w.host.Do("nft --handle list ruleset; stat -c %Y.%i /etc/plasmacloud/* /etc/systemd/system/plasmacloud*")
+	first := w.host.Do("nft --stateless --handle list ruleset; stat -c %Y.%i /etc/plasmacloud/* /etc/systemd/system/plasmacloud*")
 	w.install(defaultPolicy(t))
-	if again := w.host.Do("nft --handle list ruleset; stat -c %Y.%i /etc/plasmacloud/* /etc/systemd/system/plasmacloud*"); again != first {
+	if again := w.host.Do("nft --stateless --handle list ruleset; stat -c %Y.%i /etc/plasmacloud/* /etc/systemd/system/plasmacloud*"); again != first {
 		t.Errorf("it was\n%s\nand became\n%s", first, again)
 	}
 }
@@ -312,14 +308,14 @@ func TestHostWithoutNFT(t *testing.T) {
 func TestWhatTheKernelRefusesChangesNothing(t *testing.T) {
 	w := newWorld(t, 22)
 	w.install(defaultPolicy(t))
-	before := w.host.Do("nft list ruleset; cat /etc/plasmacloud/security-group.nft")
+	before := w.host.Do("nft --stateless list ruleset; cat /etc/plasmacloud/security-group.nft")
 	w.host.Do("printf '#!/bin/sh\\ncase $1 in --check) echo no such thing >&2; exit 1 ;; esac\\nexec /usr/sbin/nft \"$@\"\\n' >/usr/local/sbin/nft; chmod 755 /usr/local/sbin/nft")
 	policy := defaultPolicy(t)
 	policy.Group.Rules = policy.Group.Rules[1:]
 	if err := securitygroup.Install(t.Context(), w.client, policy); err == nil || !strings.Contains(err.Error(), "no such thing") {
 		t.Errorf("the error is %v", err)
 	}
-	if after := w.host.Do("nft list ruleset; cat /etc/plasmacloud/security-group.nft"); after != before {
+	if after := w.host.Do("nft --stateless list ruleset; cat /etc/plasmacloud/security-group.nft"); after != before {
 		t.Errorf("it was\n%s\nand became\n%s", before, after)
 	}
 }

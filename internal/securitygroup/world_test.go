@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -85,24 +86,48 @@ func (w *world) check() string {
 	return problem
 }
 
-// opens asserts which TCP and UDP ports of the machine answer somebody.
+// opens asserts that TCP or UDP ports of the machine answer somebody, or do not.
 func (w *world) opens(who *netlab.Namespace, protocol string, answer bool, ports ...int) {
 	w.Helper()
+	var probes sync.WaitGroup
 	for _, p := range ports {
-		address := net.JoinHostPort(machineAddress, port(p))
-		var err error
-		switch {
-		case answer && protocol == "tcp":
-			_, err = who.SendTCP(address, 1)
-		case answer:
-			_, err = who.SendUDP(address, 1)
-		case protocol == "tcp" && !who.BlockedTCP(address), protocol == "udp" && !who.BlockedUDP(address):
-			w.Errorf("%s port %d answers", protocol, p)
-		}
-		if err != nil {
-			w.Errorf("%s port %d does not answer: %v", protocol, p, err)
-		}
+		probes.Go(func() {
+			address := net.JoinHostPort(machineAddress, port(p))
+			var err error
+			switch {
+			case answer && protocol == "tcp":
+				_, err = who.SendTCP(address, 1)
+			case answer:
+				_, err = who.SendUDP(address, 1)
+			case protocol == "tcp" && !who.BlockedTCP(address), protocol == "udp" && !who.BlockedUDP(address):
+				w.Errorf("%s port %d answers", protocol, p)
+			}
+			if err != nil {
+				w.Errorf("%s port %d does not answer: %v", protocol, p, err)
+			}
+		})
 	}
+	probes.Wait()
+}
+
+// ping tells whether the machine answers an echo request.
+func (w *world) ping() error {
+	return w.outside.Try(func() error {
+		conn, err := net.Dial("ip4:icmp", machineAddress)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		if err := conn.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+			return err
+		}
+		// An echo request with identifier 1: type, code, checksum, identifier, number.
+		if _, err := conn.Write([]byte{8, 0, 0xf7, 0xfe, 0, 1, 0, 0}); err != nil {
+			return err
+		}
+		_, err = conn.Read(make([]byte, 100))
+		return err
+	})
 }
 
 // defaultRules are those that a network has where none are given.

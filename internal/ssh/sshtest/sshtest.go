@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +40,7 @@ type Host struct {
 	tb       testing.TB
 	dir      string
 	init     *exec.Cmd
+	ended    chan struct{} // is closed when init has
 	pid      int
 	listener net.Listener
 	servers  sync.WaitGroup
@@ -147,7 +149,7 @@ func (h *Host) boot(namespaces []string) {
 	h.init.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := h.init.StdoutPipe()
 	if err == nil {
-		err = h.init.Start()
+		err = h.stay(h.init)
 	}
 	if err != nil {
 		h.tb.Fatalf("start host: %v", err)
@@ -208,11 +210,31 @@ func (h *Host) serve(conn net.Conn) {
 	}
 	defer func() { _ = log.Close() }()
 	sshd.Stderr = log
+	runtime.LockOSThread() // see stay
+	defer runtime.UnlockOSThread()
 	err = sshd.Start()
 	_ = file.Close()
 	if err == nil {
 		_ = sshd.Wait()
 	}
+}
+
+// stay starts a process that ends with this one. The signal for that comes when the thread ends which started the process:
+// it must not be one that others can end.
+func (h *Host) stay(cmd *exec.Cmd) error {
+	started := make(chan error, 1)
+	h.ended = make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(h.ended)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_, _ = cmd.Process.Wait()
+		}
+	}()
+	return <-started
 }
 
 // command is a command in the host's namespaces.
@@ -235,6 +257,8 @@ func (h *Host) Do(script string) string {
 
 // Try is Do, for scripts that may fail.
 func (h *Host) Try(script string) (string, error) {
+	runtime.LockOSThread() // see stay
+	defer runtime.UnlockOSThread()
 	out, err := h.command(context.Background(), "sh", "-c", script).CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }
@@ -290,7 +314,7 @@ func (h *Host) Log() string {
 func (h *Host) end() {
 	_ = h.listener.Close()
 	_ = h.init.Process.Kill() // and with it every process of the host
-	_ = h.init.Wait()
+	<-h.ended
 	h.Disconnect()
 	h.servers.Wait()
 	if h.tb.Failed() {

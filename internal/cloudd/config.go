@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 
+	"plasmacloud.io/plasmacloud/internal/controller/audit"
 	"plasmacloud.io/plasmacloud/internal/task"
 )
 
@@ -73,6 +74,10 @@ type Config struct {
 	ReleaseDir string
 	Image      string
 
+	// When clusters are audited, and how often they are repaired before a person is asked.
+	AuditInterval  time.Duration
+	RepairAttempts int
+
 	FakeStep time.Duration
 }
 
@@ -102,6 +107,8 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.ImagePullPolicy, "image-pull-policy", string(corev1.PullIfNotPresent), "`policy` for images of control planes and machines: IfNotPresent, or Never where all nodes were given them")
 	fs.StringVar(&c.ReleaseDir, "release-dir", "", "`directory` of the release that is laid onto machines; without it there are no clusters of type Kubeadm and K3s")
 	fs.StringVar(&c.Image, "image", "plasmacloud.io/cloudd:latest", "`image` of the daemon itself, which the balancers of such clusters run")
+	fs.DurationVar(&c.AuditInterval, "audit-interval", audit.DefaultLimits().Interval, "`time` between two looks at a cluster that nothing happens to; 0 for none")
+	fs.IntVar(&c.RepairAttempts, "repair-attempts", audit.DefaultLimits().Attempts, "`number` of repairs in a row that are begun before a person is asked")
 	fs.DurationVar(&c.FakeStep, "fake-step-duration", 200*time.Millisecond, "how long a step of a cluster of type Fake takes, where the cluster says nothing else")
 }
 
@@ -139,6 +146,9 @@ func (c *Config) Validate() error {
 	}
 	if _, err := appendPrefixes(nil, c.PodCIDRs); err != nil {
 		problems = append(problems, fmt.Errorf("--pod-cidrs: %w", err))
+	}
+	if c.AuditInterval < 0 || c.RepairAttempts < 1 {
+		problems = append(problems, errors.New("--audit-interval, --repair-attempts: at least 0, and at least 1"))
 	}
 	if c.Workers < 1 || c.Concurrency < 1 {
 		problems = append(problems, errors.New("--workers, --concurrency: at least 1"))

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -71,10 +70,6 @@ func (d *Daemon) newHostedClusters() (*hostedClusters, error) {
 // setupControllers keeps the machines of clusters, their control planes as they should be, and the datastore that they
 // share.
 func (h *hostedClusters) setupControllers() error {
-	objects, err := metadata.NewForConfig(h.manager.GetConfig())
-	if err != nil {
-		return err
-	}
 	tenants := tenant.New(tenant.Config{
 		API: h.api, Addresses: machinecontroller.Addresses(h.manager.GetClient()), Clock: clock.RealClock{}, Log: h.log,
 	})
@@ -91,7 +86,7 @@ func (h *hostedClusters) setupControllers() error {
 		func() error { return machines.SetupWithManager(h.manager) },
 		func() error { return groups.SetupWithManager(h.manager) },
 		func() error { return h.manager.Add(leading(h.keepDatastore)) },
-		func() error { return h.manager.Add(leading(hosted.NewKeeper(h.provisioner, objects, h.log).Run)) },
+		func() error { return h.setupAudit(tenants) },
 		func() error {
 			return h.manager.Add(always(func(ctx context.Context) error {
 				<-ctx.Done()

@@ -74,11 +74,8 @@ func (d *Daemon) setupWorkers(queue task.Queue) error {
 		return err
 	}
 	worker, err := task.NewWorker(task.Config{
-		Record: record.New(d.manager.GetClient(), d.manager.GetAPIReader(), clock.RealClock{}),
-		Planner: provisioner.Set{
-			v1alpha1.ClusterHosted: d.hosted.provisioner,
-			v1alpha1.ClusterFake:   fake.New(clock.RealClock{}, d.resolveVersion, d.config.FakeStep),
-		},
+		Record:   record.New(d.manager.GetClient(), d.manager.GetAPIReader(), clock.RealClock{}),
+		Planner:  d.provisioners(),
 		Identity: d.Identity, Version: d.Version, Clock: clock.RealClock{}, Log: d.log, Observer: observer,
 	})
 	if err != nil {
@@ -92,6 +89,14 @@ func (d *Daemon) setupWorkers(queue task.Queue) error {
 		return d.manager.Add(leading(run)) // the queue is where the controllers are
 	}
 	return d.manager.Add(always(run))
+}
+
+// provisioners know the types of clusters.
+func (d *Daemon) provisioners() provisioner.Set {
+	return provisioner.Set{
+		v1alpha1.ClusterHosted: d.hosted.provisioner,
+		v1alpha1.ClusterFake:   fake.New(clock.RealClock{}, d.resolveVersion, d.config.FakeStep),
+	}
 }
 
 // resolveVersion turns what a user wrote into a version of the catalogue.

@@ -42,8 +42,8 @@ func assess(auditor Auditor) task.Step {
 		var found []string
 		for _, finding := range findings {
 			found = append(found, finding.String())
-			if finding.Risk != "" && !scope.Task.Spec.Force {
-				return task.Permanent(fmt.Errorf("%w: %s: %s; `cloud k8s repair %s --force` does it all the same", ErrRefused, finding, finding.Risk, c.Name))
+			if err := refuse(c, finding, scope.Task.Spec.Force); err != nil {
+				return task.Permanent(err)
 			}
 		}
 		if len(found) == 0 {
@@ -52,4 +52,16 @@ func assess(auditor Auditor) task.Step {
 		scope.Report("%s", strings.Join(found, "; "))
 		return nil
 	}}
+}
+
+// refuse says why a repair that could lose something is not begun. What no repair mends is not begun by force either.
+func refuse(c *v1alpha1.Cluster, finding v1alpha1.Finding, force bool) error {
+	switch {
+	case finding.Risk == "" || finding.Repairable && force:
+		return nil
+	case finding.Repairable:
+		return fmt.Errorf("%w: %s: %s; `cloud k8s repair %s --force` does it all the same", ErrRefused, finding, finding.Risk, c.Name)
+	default:
+		return fmt.Errorf("%w: %s: %s; %s", ErrRefused, finding, finding.Risk, finding.Remedy)
+	}
 }

@@ -24,16 +24,18 @@ func (a audited) Audit(context.Context, *v1alpha1.Cluster, bool) ([]v1alpha1.Fin
 
 func TestARepairLooksFirstAndIsRefusedWhereItCouldLoseSomething(t *testing.T) {
 	risky := []v1alpha1.Finding{{Check: "etcd", Message: "two of three members are lost", Risk: "the third may not have all data", Repairable: true}}
+	hopeless := []v1alpha1.Finding{{Message: "two of three members are lost", Risk: "the third may not have all data", Remedy: "no cloud k8s repair, nor --force, helps"}}
 	for name, test := range map[string]struct {
 		auditor audited
 		force   bool
 		refused bool
 	}{
-		"nothing found":       {audited{}, false, false},
-		"harmless":            {audited{findings: []v1alpha1.Finding{{Message: "the kubelet is stopped", Repairable: true}}}, false, false},
-		"cannot look":         {audited{err: errors.New("nobody answers")}, false, false},
-		"could lose":          {audited{findings: risky}, false, true},
-		"could lose, and may": {audited{findings: risky}, true, false},
+		"nothing found":        {audited{}, false, false},
+		"harmless":             {audited{findings: []v1alpha1.Finding{{Message: "the kubelet is stopped", Repairable: true}}}, false, false},
+		"cannot look":          {audited{err: errors.New("nobody answers")}, false, false},
+		"could lose":           {audited{findings: risky}, false, true},
+		"would lose, by force": {audited{findings: hopeless}, true, true},
+		"could lose, and may":  {audited{findings: risky}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			steps, err := Set{v1alpha1.ClusterFake: test.auditor}.Steps(taskOf(v1alpha1.OperationRepair), clusterOf(v1alpha1.ClusterFake))

@@ -79,6 +79,8 @@ func (l *link) run(ctx context.Context) {
 			l.known = nil
 			l.log.Info("connecting to a cluster's API anew", "why", err)
 			began, delay = l.connections.config.Clock.Now(), firstDelay
+			l.set(nil, err)
+			l.connections.publish(Change{Cluster: l.key})
 		}
 		l.set(nil, err)
 		if l.pause(ctx, delay, nil) != nil {

@@ -29,7 +29,7 @@ const KubeconfigSecret = "kubeconfig"
 var ErrNotConnected = errors.New("the cluster's API does not answer")
 
 // Change tells that a node of a cluster has changed, appeared or gone; or, where Node is empty, that the cluster's API
-// answers now.
+// answers now, or does no longer.
 type Change struct {
 	Cluster types.NamespacedName
 	Node    string

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,15 +47,39 @@ func (r *Reconciler) decide(ctx context.Context, s *scope) error {
 			Operation: operation, Generation: s.cluster.Generation, Priority: priorities[operation], Replicas: s.replicas(),
 		},
 	}
+	if operation == v1alpha1.OperationRepair {
+		describeRepair(&task.Spec, v1alpha1.ParseRepairRequest(s.cluster.Annotations[v1alpha1.AnnotationRepair]))
+	}
 	if err := controllerutil.SetControllerReference(s.cluster, task, r.Scheme()); err != nil {
 		return err
 	}
 	if err := r.Create(ctx, task); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create task: %w", err)
 	}
-	r.Recorder.Eventf(s.cluster, task, "Normal", "TaskCreated", string(operation), "task %s brings the cluster to generation %d", task.Name, task.Spec.Generation)
+	r.Recorder.Eventf(s.cluster, task, "Normal", "TaskCreated", string(operation), "task %s brings the cluster to generation %d%s",
+		task.Name, task.Spec.Generation, because(task.Spec.Reason))
 	s.tasks = append(s.tasks, *task)
 	return nil
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+// automaticPatience is how long a repair may take that nobody waits for; then it counts as one that has not helped.
+const automaticPatience = 30 * time.Minute
+
+// describeRepair tells in a task who asked for a repair, and why.
+func describeRepair(spec *v1alpha1.TaskSpec, request v1alpha1.RepairRequest) {
+	spec.Automatic, spec.Force = request.Automatic, request.Force
+	const most = 1024
+	spec.Reason = request.Reason[:min(len(request.Reason), most)]
+	if request.Automatic {
+		spec.Deadline = &metav1.Time{Time: request.At.Add(automaticPatience)}
+	}
 }
 
 // operation is what has to be done, if anything.
@@ -91,17 +116,21 @@ func (s *scope) taskName(operation v1alpha1.Operation) string {
 	return fmt.Sprintf("%s-%s-%s-%s", s.cluster.Name, strings.ToLower(string(operation)), suffix, shortHash([]byte(s.cluster.UID)))
 }
 
-// cancelOutdated ends a scaling of the same generation that goes for other numbers: a newer generation would supersede
-// it, but a group that is scaled by itself leaves its cluster's generation as it is.
+// cancelOutdated ends a scaling of the same generation that goes for other numbers, and a repair that was asked for before
+// this one: a newer generation would supersede them, but neither a group that is scaled by itself nor a request for a
+// repair changes its cluster's generation.
 func (r *Reconciler) cancelOutdated(ctx context.Context, s *scope, operation v1alpha1.Operation) error {
+	why := map[v1alpha1.Operation]string{
+		v1alpha1.OperationScale: "its node groups were scaled again", v1alpha1.OperationRepair: "another repair was asked for",
+	}[operation]
 	for i := range s.tasks {
 		task := &s.tasks[i]
-		if operation != v1alpha1.OperationScale || task.Spec.Operation != operation || task.Spec.Generation != s.cluster.Generation ||
+		if why == "" || task.Spec.Operation != operation || task.Spec.Generation != s.cluster.Generation ||
 			task.Status.Phase.Finished() || task.Annotations[v1alpha1.AnnotationCancel] != "" {
 			continue
 		}
 		before := task.DeepCopy()
-		metav1.SetMetaDataAnnotation(&task.ObjectMeta, v1alpha1.AnnotationCancel, "its node groups were scaled again")
+		metav1.SetMetaDataAnnotation(&task.ObjectMeta, v1alpha1.AnnotationCancel, why)
 		if err := client.IgnoreNotFound(r.Patch(ctx, task, client.MergeFrom(before))); err != nil {
 			return fmt.Errorf("cancel task %s: %w", task.Name, err)
 		}

@@ -29,6 +29,7 @@ func (r *Reconciler) mirror(s *scope) {
 	if latest == nil {
 		return
 	}
+	defer mirrorHealth(c, latest)
 	c.Status.Task = latest.Name
 	switch latest.Status.Phase {
 	case v1alpha1.TaskSucceeded:
@@ -113,6 +114,30 @@ func (r *Reconciler) fail(c *v1alpha1.Cluster, task *v1alpha1.Task) {
 	status.Set(&c.Status.Conditions, c, v1alpha1.ConditionReady, false, v1alpha1.ReasonTaskFailed, message)
 	status.Set(&c.Status.Conditions, c, v1alpha1.ConditionProgressing, false, v1alpha1.ReasonTaskFailed, "")
 	status.Set(&c.Status.Conditions, c, v1alpha1.ConditionStalled, true, v1alpha1.ReasonTaskFailed, message)
+}
+
+// mirrorHealth tells in the conditions what audits found. While a task works on the cluster, or where one has failed, that
+// one's word counts for whether a person has to act.
+func mirrorHealth(c *v1alpha1.Cluster, latest *v1alpha1.Task) {
+	health := c.Status.Health
+	if health == nil {
+		return
+	}
+	well := health.Reason == v1alpha1.ReasonHealthy
+	status.Set(&c.Status.Conditions, c, v1alpha1.ConditionHealthy, well, health.Reason, health.Message)
+	switch {
+	case well || !latest.Status.Phase.Finished():
+		return
+	case health.Reason == v1alpha1.ReasonUnhealthy:
+		if latest.Spec.Automatic { // it is tried again by itself
+			status.Set(&c.Status.Conditions, c, v1alpha1.ConditionStalled, false, health.Reason, health.Message)
+		}
+		return
+	}
+	status.Set(&c.Status.Conditions, c, v1alpha1.ConditionStalled, true, health.Reason, health.Message)
+	if c.Status.Phase == v1alpha1.PhaseRunning {
+		c.Status.Progress = "unhealthy: " + health.Reason
+	}
 }
 
 func progress(c *v1alpha1.Cluster, task *v1alpha1.Task) {

@@ -2,6 +2,7 @@ package base
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -53,7 +54,7 @@ func (b *Build) NodeGroups(ctx context.Context) ([]v1alpha1.NodeGroup, error) {
 func (b *Build) AwaitNodes(ctx context.Context, interval time.Duration, watchers []Watcher,
 	also func(ctx context.Context, settled, failed bool) (done bool, waitsFor string, err error),
 ) error {
-	if err := b.versionNodes(ctx); err != nil {
+	if err := errors.Join(b.versionNodes(ctx), b.replaceBroken(ctx)); err != nil {
 		return err
 	}
 	watchers = append([]Watcher{b.WatchResource(ResourceNodeGroups)}, watchers...)

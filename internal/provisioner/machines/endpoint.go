@@ -30,7 +30,7 @@ func (b *build) ensureEndpoint(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e, err := b.EnsureService(ctx, site, base.Exposure{Component: balancer.Name})
+	e, err := b.EnsureService(ctx, site, exposure())
 	if err != nil {
 		return err
 	}
@@ -46,6 +46,9 @@ func (b *build) ensureEndpoint(ctx context.Context) error {
 	}
 	return nil
 }
+
+// exposure leads to the balancer.
+func exposure() base.Exposure { return base.Exposure{Component: balancer.Name} }
 
 // ensureBalancer runs the balancer, with the permission to hear which servers there are.
 func (b *build) ensureBalancer(ctx context.Context, e base.Endpoint) error {

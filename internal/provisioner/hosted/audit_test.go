@@ -1,15 +1,12 @@
 package hosted
 
 import (
-	"context"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/metadata"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
@@ -20,11 +17,18 @@ import (
 
 func (w *world) drift() string {
 	w.t.Helper()
-	what, err := w.provisioner.Drift(w.t.Context(), w.cluster, slog.New(slog.DiscardHandler))
+	findings, err := w.provisioner.Audit(w.t.Context(), w.cluster, true)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return what
+	var found []string
+	for _, finding := range findings {
+		if !finding.Repairable {
+			w.t.Errorf("%s cannot be repaired", finding)
+		}
+		found = append(found, finding.String())
+	}
+	return strings.Join(found, "; ")
 }
 
 // settle ends an operation as its last step does.
@@ -102,7 +106,11 @@ func TestLostAuthoritiesAreNotReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := w.try(t.Context(), v1alpha1.OperationRepair, "certificates")
+	findings, err := w.provisioner.Audit(t.Context(), w.cluster, true)
+	if err != nil || len(findings) != 1 || findings[0].Repairable || findings[0].Remedy == "" {
+		t.Errorf("%v: %v", findings, err)
+	}
+	err = w.try(t.Context(), v1alpha1.OperationRepair, "certificates")
 	if !task.IsPermanent(err) {
 		t.Errorf("%v is tried again", err)
 	}
@@ -126,47 +134,5 @@ func TestCertificatesAreRenewedInTime(t *testing.T) {
 	}
 	if w.deployment().Spec.Template.Annotations[annotationFingerprint] == before {
 		t.Error("the pods keep their old certificates")
-	}
-}
-
-func TestKeeperAsksForARepair(t *testing.T) {
-	w := newWorld(t)
-	w.run(v1alpha1.OperationCreate, created...)
-	w.settle()
-	// As the controller of clusters leaves it.
-	status := []byte(`{"status":{"phase":"RUNNING","version":"` + version + `","observedGeneration":1}}`)
-	if _, err := w.clusters(w.cluster.Namespace).Patch(t.Context(), "dev", types.MergePatchType, status, metav1.PatchOptions{}, "status"); err != nil {
-		t.Fatal(err)
-	}
-	client, err := metadata.NewForConfig(api.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	stopped := make(chan error, 1)
-	go func() { stopped <- NewKeeper(w.provisioner, client, slog.New(slog.DiscardHandler)).Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-stopped; err != nil {
-			t.Error(err)
-		}
-	}()
-	requested := func() string {
-		w.reload()
-		return w.cluster.Annotations[v1alpha1.AnnotationRepair]
-	}
-	time.Sleep(3 * calm)
-	if text := requested(); text != "" {
-		t.Fatalf("a repair was asked for without a reason: %s", text)
-	}
-	if err := w.client.AppsV1().Deployments(w.namespace).Delete(t.Context(), controlPlaneName, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	deadline := time.Now().Add(15 * time.Second)
-	for !strings.Contains(requested(), controlPlaneName) {
-		if time.Now().After(deadline) {
-			t.Fatal("nobody asks for a repair")
-		}
-		time.Sleep(100 * time.Millisecond)
 	}
 }

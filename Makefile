@@ -51,6 +51,10 @@ packages: ## Install the system packages that are missing
 distro: packages ## Build the distribution from source into RELEASE: Kubernetes, runtime, images
 	@$(STEP) distro $(DISTRO) build --output $(RELEASE)
 
+.PHONY: distro-byoc
+distro-byoc: ## Build what clusters in clouds need into RELEASE/byoc: OpenTofu and the providers of three clouds
+	@$(STEP) distro-byoc $(DISTRO) build --cloud --output $(RELEASE)
+
 .PHONY: distro-add
 distro-add: ## Add a Kubernetes minor, or move one to another patch version: VERSION=v1.34.4
 	@[ -n "$(VERSION)" ] || { echo "distro-add: say which, as in: make distro-add VERSION=v1.34.4" >&2; exit 1; }
@@ -88,6 +92,15 @@ E2E := $(SCENARIOS:%=e2e-%)
 .PHONY: $(E2E)
 $(E2E): e2e-%: distro build ## Run one scenario on real nodes, as root
 	@$(STEP) $@ go test -tags e2e -count=1 -timeout 20m -v ./test/e2e/$*
+
+# Names of packages have no hyphens; those of scenarios may.
+.PHONY: e2e-self-healing e2e-kubeadm-ha e2e-ssh-hosts
+e2e-self-healing: e2e-selfhealing
+e2e-kubeadm-ha: e2e-kubeadmha
+e2e-ssh-hosts: e2e-sshhosts
+
+# What is about clusters in clouds needs their part of the release too.
+$(filter e2e-byoc%,$(E2E)): distro-byoc
 
 BENCH := $(BENCHES:%=bench-%)
 .PHONY: $(BENCH)

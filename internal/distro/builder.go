@@ -25,6 +25,7 @@ type Config struct {
 	DistroDir string   // the tree's distro folder
 	Output    string   // release directory
 	CacheRoot string   // build cache
+	Cloud     bool     // build what clusters in clouds need, and nothing else
 	Only      []string // steps to build, with what they need; all if empty
 	Rebuild   []string // steps to build although they are cached
 	Progress  io.Writer
@@ -98,11 +99,16 @@ func Steps(ctx context.Context, config Config) ([]string, error) {
 
 // plan lists all steps, each after those it needs.
 func plan(ctx context.Context, config Config) ([]*step, error) {
-	minors, err := module.Scan(config.DistroDir)
+	toolchain, err := compile.Detect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	toolchain, err := compile.Detect(ctx)
+	if config.Cloud {
+		p := &planner{runtimeDir: filepath.Join(config.DistroDir, "byoc"), toolchain: toolchain, versions: make(map[string]string)}
+		err := p.byoc(ctx)
+		return p.steps, err
+	}
+	minors, err := module.Scan(config.DistroDir)
 	if err != nil {
 		return nil, err
 	}

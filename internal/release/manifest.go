@@ -10,6 +10,7 @@
 //	kube/<version>/kube    the multi-call Kubernetes binary of each version
 //	bin/<program>          programs that all versions share
 //	images/                an OCI image layout that holds every image, each blob once
+//	byoc/                  a release of its own, if it is built: what clusters in clouds need (cloud.go)
 package release
 
 import (
@@ -48,6 +49,7 @@ const (
 	KindImage   Kind = "image"   // a container image
 	KindMachine Kind = "machine" // the machine image, one per Kubernetes version
 	KindSBOM    Kind = "sbom"    // the bill of materials
+	KindLock    Kind = "lock"    // a lock file of a Terraform provider
 )
 
 // Manifest lists everything in a release.

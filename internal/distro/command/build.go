@@ -58,5 +58,5 @@ func (o *options) config(cmd *cobra.Command) (distro.Config, error) {
 	if err != nil {
 		return distro.Config{}, err
 	}
-	return distro.Config{DistroDir: o.distroDir(), Output: o.releaseDir(), CacheRoot: root, Progress: cmd.ErrOrStderr()}, nil
+	return distro.Config{DistroDir: o.distroDir(), Output: o.releaseDir(), CacheRoot: root, Cloud: o.cloud, Progress: cmd.ErrOrStderr()}, nil
 }

@@ -88,8 +88,21 @@ type Download struct {
 
 // Fetch downloads path@version into the module cache, verified by the checksum database.
 func Fetch(ctx context.Context, path, version string) (Download, error) {
+	return fetch(ctx, os.TempDir(), path, version) // outside of any module, so that no replace directive has a say
+}
+
+// FetchPinned downloads the version of path that the module in dir requires, verified by that module's go.sum too.
+func FetchPinned(ctx context.Context, dir, path string) (Download, error) {
+	version, err := Required(filepath.Join(dir, "go.mod"), path)
+	if err != nil {
+		return Download{}, err
+	}
+	return fetch(ctx, dir, path, version)
+}
+
+func fetch(ctx context.Context, dir, path, version string) (Download, error) {
 	command := exec.CommandContext(ctx, "go", "mod", "download", "-json", path+"@"+version)
-	command.Dir = os.TempDir() // outside of any module, so that no replace directive has a say
+	command.Dir = dir
 	command.Env = append(os.Environ(), "GOWORK=off")
 	var stderr bytes.Buffer
 	command.Stderr = &stderr

@@ -1,0 +1,330 @@
+// Package aws is a stub of AWS: as much of EC2, EKS, IAM, STS, KMS, CloudWatch Logs, S3, SQS and EventBridge as the
+// configurations below /terraform/aws use, in memory. It keeps what it is told, takes its time to make what takes time
+// there, refuses what AWS refuses (deleting what is in use, above all), and counts. A request that it does not know is
+// an error, and remembered, so that a test cannot pass by way of one. It is no emulator: nothing works but the records.
+package aws
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Config is how the stub behaves.
+type Config struct {
+	Account  string        // 123456789012 if empty
+	Region   string        // eu-west-1 if empty
+	Delay    time.Duration // that clusters, node groups, add-ons and NAT gateways take to be made and unmade
+	Endpoint string        // of all clusters' APIs
+	CA       string        // of the endpoint, PEM in base64
+	Now      func() time.Time
+}
+
+// Server is the stub. It is an http.Handler for all services at once: requests say which one they are for.
+type Server struct {
+	config Config
+
+	mu       sync.Mutex
+	serial   int
+	things   map[string]*thing // by ID or ARN
+	order    []string
+	created  map[string]int
+	requests map[string]int
+	unknown  []string
+	faults   []*Fault
+	revoked  bool
+}
+
+// thing is anything that exists.
+type thing struct {
+	kind string
+	id   string
+	data tree
+	tags map[string]string
+	born time.Time // and ready a delay later
+	gone time.Time // when its deletion began
+}
+
+// tree is a document: of texts, numbers, truths, lists and further trees.
+type tree = map[string]any
+
+// Fault spoils requests for an action, such as eks:CreateCluster, or all of them if it is empty.
+type Fault struct {
+	Action string
+	Status int // 429 and 503 are answered as throttling
+	Code   string
+	Times  int
+}
+
+// New makes an empty account.
+func New(config Config) *Server {
+	if config.Account == "" {
+		config.Account = "123456789012"
+	}
+	if config.Region == "" {
+		config.Region = "eu-west-1"
+	}
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	return &Server{config: config, things: map[string]*thing{}, created: map[string]int{}, requests: map[string]int{}}
+}
+
+// Unknown are the requests that the stub had no answer to.
+func (s *Server) Unknown() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.unknown)
+}
+
+// Inventory counts what exists, by kind, without what AWS makes along with a VPC.
+func (s *Server) Inventory() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweep()
+	counts := map[string]int{}
+	for _, t := range s.things {
+		if t.data["default"] != true && t.data["isDefault"] != true {
+			counts[t.kind]++
+		}
+	}
+	return counts
+}
+
+// Created counts what was ever made, by kind.
+func (s *Server) Created() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.created)
+}
+
+// Requests counts requests by action.
+func (s *Server) Requests() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.requests)
+}
+
+// Spoil makes some requests fail.
+func (s *Server) Spoil(fault Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = append(s.faults, &fault)
+}
+
+// Revoke makes the credentials worthless, or good again.
+func (s *Server) Revoke(revoked bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revoked = revoked
+}
+
+// Change alters something behind everybody's back: drift.
+func (s *Server) Change(kind string, change func(data map[string]any, tags map[string]string)) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := 0
+	for _, id := range s.order {
+		if t := s.things[id]; t != nil && t.kind == kind && t.gone.IsZero() {
+			change(t.data, t.tags)
+			changed++
+		}
+	}
+	return changed
+}
+
+// failure is an answer of AWS that says no.
+type failure struct {
+	status  int
+	code    string
+	message string
+}
+
+func (f *failure) Error() string { return f.code + ": " + f.message }
+
+func refuse(status int, code, format string, args ...any) *failure {
+	return &failure{status, code, fmt.Sprintf(format, args...)}
+}
+
+// request is one for an action of a service.
+type request struct {
+	*http.Request
+	service, action string
+	body            []byte
+	form            tree // of the query protocol
+	json            tree // of the others
+	path            []string
+}
+
+// answer is what goes back: a tree for XML and JSON, or raw bytes.
+type answer struct {
+	status int
+	tree   tree
+	root   string // the XML document's, where it is not the action's usual one
+	raw    string // instead of a tree
+	header map[string]string
+}
+
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	req, err := parse(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	s.requests[req.service+":"+req.action]++
+	s.sweep()
+	reply, failed := s.answer(req)
+	if failed != nil {
+		s.writeFailure(w, req, failed)
+		return
+	}
+	s.write(w, req, reply)
+}
+
+// answer looks for faults, and for who knows the action.
+func (s *Server) answer(r *request) (*answer, *failure) {
+	if s.revoked {
+		return nil, refuse(http.StatusForbidden, map[string]string{"ec2": "AuthFailure", "iam": "InvalidClientTokenId", "sts": "InvalidClientTokenId", "s3": "InvalidAccessKeyId"}[r.service], "the security token is invalid")
+	}
+	name := r.service + ":" + r.action
+	for i, fault := range s.faults {
+		if fault.Action != "" && fault.Action != name {
+			continue
+		}
+		if fault.Times--; fault.Times <= 0 {
+			s.faults = slices.Delete(s.faults, i, i+1)
+		}
+		return nil, refuse(fault.Status, fault.Code, "spoilt")
+	}
+	services := map[string]map[string]func(*request) (*answer, *failure){
+		"ec2": s.ec2Actions(), "eks": s.eksActions(), "iam": s.iamActions(), "sts": s.stsActions(), "kms": s.kmsActions(),
+		"logs": s.logsActions(), "s3": s.s3Actions(), "sqs": s.sqsActions(), "events": s.eventsActions(),
+	}
+	do := services[r.service][r.action]
+	if do == nil {
+		s.unknown = append(s.unknown, name)
+		return nil, refuse(http.StatusBadRequest, "StubUnknownAction", "the stub does not know %s %s %s", name, r.Method, r.URL.Path)
+	}
+	return do(r)
+}
+
+func (s *Server) write(w http.ResponseWriter, r *request, reply *answer) {
+	if reply == nil {
+		reply = &answer{}
+	}
+	for name, value := range reply.header {
+		w.Header().Set(name, value)
+	}
+	status := reply.status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	switch r.service {
+	case "ec2", "iam", "sts", "s3":
+		w.Header().Set("Content-Type", "text/xml")
+		w.WriteHeader(status)
+		switch {
+		case reply.raw != "":
+			_, _ = w.Write([]byte(reply.raw)) // to a client that may be gone
+		case r.service != "s3" || reply.root != "":
+			writeDocument(w, r, reply)
+		}
+	default:
+		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+		w.WriteHeader(status)
+		body := reply.tree
+		if body == nil {
+			body = tree{}
+		}
+		_ = json.NewEncoder(w).Encode(body) // to a client that may be gone
+	}
+}
+
+func (s *Server) writeFailure(w http.ResponseWriter, r *request, failed *failure) {
+	switch r.service {
+	case "ec2":
+		w.WriteHeader(failed.status)
+		fmt.Fprintf(w, "<Response><Errors><Error><Code>%s</Code><Message>%s</Message></Error></Errors><RequestID>1</RequestID></Response>", failed.code, escape(failed.message))
+	case "iam", "sts":
+		w.WriteHeader(failed.status)
+		fmt.Fprintf(w, "<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>%s</Message></Error><RequestId>1</RequestId></ErrorResponse>", failed.code, escape(failed.message))
+	case "s3":
+		w.WriteHeader(failed.status)
+		if r.Method != http.MethodHead {
+			fmt.Fprintf(w, "<Error><Code>%s</Code><Message>%s</Message></Error>", failed.code, escape(failed.message))
+		}
+	default:
+		w.Header().Set("X-Amzn-Errortype", failed.code)
+		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+		w.WriteHeader(failed.status)
+		_ = json.NewEncoder(w).Encode(tree{"__type": failed.code, "message": failed.message}) // as above
+	}
+}
+
+func escape(text string) string {
+	var out strings.Builder
+	_ = xml.EscapeText(&out, []byte(text)) // a builder does not fail
+	return out.String()
+}
+
+// make puts a new thing into the account.
+func (s *Server) make(kind, id string, data tree, tags map[string]string) *thing {
+	t := &thing{kind: kind, id: id, data: data, tags: tags, born: s.config.Now()}
+	if t.tags == nil {
+		t.tags = map[string]string{}
+	}
+	s.things[id] = t
+	s.order = append(s.order, id)
+	s.created[kind]++
+	return t
+}
+
+func (s *Server) remove(id string) {
+	delete(s.things, id)
+	s.order = slices.DeleteFunc(s.order, func(other string) bool { return other == id })
+}
+
+// next is an ID that nobody has yet.
+func (s *Server) next(prefix string) string {
+	s.serial++
+	return fmt.Sprintf("%s-%017x", prefix, s.serial)
+}
+
+func (s *Server) arn(service, rest string) string {
+	region := s.config.Region
+	if service == "iam" {
+		region = ""
+	}
+	return fmt.Sprintf("arn:aws:%s:%s:%s:%s", service, region, s.config.Account, rest)
+}
+
+// all are the things of a kind, the oldest first, that a condition holds for.
+func (s *Server) all(kind string, condition func(*thing) bool) []*thing {
+	var found []*thing
+	for _, id := range s.order {
+		if t := s.things[id]; t.kind == kind && (condition == nil || condition(t)) {
+			found = append(found, t)
+		}
+	}
+	return found
+}
+
+// ready tells whether a thing's making has come to its end.
+func (s *Server) ready(t *thing) bool { return !s.config.Now().Before(t.born.Add(s.config.Delay)) }
+
+// sweep removes what has been on its way out for long enough.
+func (s *Server) sweep() {
+	for id, t := range s.things {
+		if !t.gone.IsZero() && !s.config.Now().Before(t.gone.Add(s.config.Delay)) {
+			s.remove(id)
+		}
+	}
+}

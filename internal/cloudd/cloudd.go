@@ -30,8 +30,11 @@ type Daemon struct {
 	config  *Config
 	log     *slog.Logger
 	manager manager.Manager
+	drivers *drivers
 	hosted  *hostedClusters
-	offers  *offers
+	// machines are clusters on machines; they come with the hosted ones.
+	machines *machineClusters
+	offers   *offers
 	// Version of the platform, and the name of this process.
 	Version, Identity string
 }
@@ -44,6 +47,9 @@ func Run(ctx context.Context, config *Config, api *rest.Config, version, identit
 	}
 	d := &Daemon{config: config, log: log, manager: m, Version: version, Identity: identity}
 	d.offers = &offers{reader: m.GetClient(), namespace: config.Namespace} // before those who ask it
+	if d.drivers, err = d.newDrivers(); err != nil {
+		return err
+	}
 	if config.has(RoleControllers) || config.has(RoleWorkers) {
 		if d.hosted, err = d.newHostedClusters(); err != nil {
 			return err

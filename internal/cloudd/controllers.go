@@ -3,6 +3,7 @@ package cloudd
 import (
 	"errors"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -17,6 +18,9 @@ import (
 	"plasmacloud.io/plasmacloud/internal/usage"
 )
 
+// serviceAccount is who the daemon is to the management cluster.
+const serviceAccount = "cloudd"
+
 func (d *Daemon) setupControllers() error {
 	c := d.manager.GetClient()
 	if err := metrics.Registry.Register(newPhases(c, d.manager.Elected())); err != nil {
@@ -27,7 +31,10 @@ func (d *Daemon) setupControllers() error {
 		(&project.Reconciler{Client: c, Objects: projectObjects}).SetupWithManager(d.manager),
 		(&used.Projects{Client: c, Sizes: d.sizes}).SetupWithManager(d.manager),
 		(&used.Organizations{Client: c}).SetupWithManager(d.manager),
-		(&account.Reconciler{Client: c}).SetupWithManager(d.manager),
+		(&account.Reconciler{
+			Client: c, SSH: d.drivers.hosts,
+			Daemon: rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: d.config.Namespace, Name: serviceAccount},
+		}).SetupWithManager(d.manager),
 		(&network.Reconciler{Client: c}).SetupWithManager(d.manager),
 		(&cluster.Reconciler{
 			Client: c, Recorder: d.manager.GetEventRecorder("cloudd"), Concurrency: d.config.Concurrency,

@@ -17,8 +17,6 @@ import (
 	"plasmacloud.io/plasmacloud/internal/datastore"
 	"plasmacloud.io/plasmacloud/internal/iam/authority"
 	"plasmacloud.io/plasmacloud/internal/iam/store"
-	"plasmacloud.io/plasmacloud/internal/machine"
-	"plasmacloud.io/plasmacloud/internal/machine/pod"
 	"plasmacloud.io/plasmacloud/internal/provisioner/base"
 	"plasmacloud.io/plasmacloud/internal/provisioner/hosted"
 	"plasmacloud.io/plasmacloud/internal/release"
@@ -63,6 +61,9 @@ func (d *Daemon) newHostedClusters() (*hostedClusters, error) {
 		Platform: d.config.Namespace, Account: "cloudd", Clock: clock.RealClock{},
 		PullPolicy: corev1.PullPolicy(d.config.ImagePullPolicy),
 	}
+	if d.machines, err = d.newMachineClusters(shared); err != nil {
+		return nil, err
+	}
 	h.provisioner, err = hosted.New(hosted.Config{Config: shared, Datastore: h.datastore, Scratch: d.config.Scratch})
 	return h, err
 }
@@ -73,10 +74,13 @@ func (h *hostedClusters) setupControllers() error {
 	tenants := tenant.New(tenant.Config{
 		API: h.api, Addresses: machinecontroller.Addresses(h.manager.GetClient()), Clock: clock.RealClock{}, Log: h.log,
 	})
+	setup := machinecontroller.NewBackground(h.machines.joiner(), clock.RealClock{}, machinecontroller.BackgroundConfig{})
 	machines := &machinecontroller.Reconciler{
-		Client: h.manager.GetClient(), API: h.api, Tenants: tenants, Recorder: h.manager.GetEventRecorder("cloudd"), Clock: clock.RealClock{},
-		Drivers:   map[v1alpha1.Provider]machine.Driver{v1alpha1.ProviderLocal: pod.New(h.api, clock.RealClock{}, pod.Config{PullPolicy: corev1.PullPolicy(h.config.ImagePullPolicy)})},
-		Catalogue: h.offers.get, Concurrency: h.config.Concurrency,
+		Client: h.manager.GetClient(), API: h.api, Tenants: tenants, Setup: setup, Recorder: h.manager.GetEventRecorder("cloudd"), Clock: clock.RealClock{},
+		Drivers: h.drivers.byProvider(), Catalogue: h.offers.get, Concurrency: h.config.Concurrency,
+	}
+	keys := &machinecontroller.Rotation{
+		Client: h.manager.GetClient(), API: h.api, Drivers: h.drivers.byProvider(), Recorder: h.manager.GetEventRecorder("cloudd"),
 	}
 	groups := &nodegroup.Reconciler{
 		Client: h.manager.GetClient(), Live: h.manager.GetAPIReader(), Recorder: h.manager.GetEventRecorder("cloudd"), Clock: clock.RealClock{},
@@ -85,11 +89,13 @@ func (h *hostedClusters) setupControllers() error {
 	for _, setup := range []func() error{
 		func() error { return machines.SetupWithManager(h.manager) },
 		func() error { return groups.SetupWithManager(h.manager) },
+		func() error { return keys.SetupWithManager(h.manager) },
 		func() error { return h.manager.Add(leading(h.keepDatastore)) },
 		func() error { return h.setupAudit(tenants) },
 		func() error {
 			return h.manager.Add(always(func(ctx context.Context) error {
 				<-ctx.Done()
+				setup.Close()
 				tenants.Close()
 				return nil
 			}))

@@ -18,14 +18,24 @@ import (
 	"plasmacloud.io/plasmacloud/internal/iam"
 	"plasmacloud.io/plasmacloud/internal/iam/authority"
 	"plasmacloud.io/plasmacloud/internal/iam/store"
+	"plasmacloud.io/plasmacloud/internal/terminal"
+	"plasmacloud.io/plasmacloud/internal/terminal/wire"
 )
 
 // setupIAM serves identities.
 func (d *Daemon) setupIAM() error {
+	api, err := kubernetes.NewForConfig(d.manager.GetConfig())
+	if err != nil {
+		return err
+	}
+	terminals := terminal.New(terminal.Config{
+		API: api, Objects: d.manager.GetClient(), Reacher: d.drivers.reacher, Recorder: d.manager.GetEventRecorder("cloudd"), Log: d.log,
+	})
 	service, err := iam.New(iam.Config{
 		REST: d.manager.GetConfig(), Namespace: d.config.Namespace, Address: d.config.IAMAddress,
 		Issuer: d.config.IAMIssuer, Names: d.config.IAMNames, Scratch: d.config.Scratch,
 		Registry: metrics.Registry, Clock: clock.RealClock{}, Logger: d.log,
+		More: map[string]http.Handler{wire.Pattern: terminals},
 	})
 	if err != nil {
 		return err

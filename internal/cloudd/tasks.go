@@ -93,10 +93,14 @@ func (d *Daemon) setupWorkers(queue task.Queue) error {
 
 // provisioners know the types of clusters.
 func (d *Daemon) provisioners() provisioner.Set {
-	return provisioner.Set{
+	set := provisioner.Set{
 		v1alpha1.ClusterHosted: d.hosted.provisioner,
 		v1alpha1.ClusterFake:   fake.New(clock.RealClock{}, d.resolveVersion, d.config.FakeStep),
 	}
+	for kind, each := range d.machines.byType {
+		set[kind] = each
+	}
+	return set
 }
 
 // resolveVersion turns what a user wrote into a version of the catalogue.

@@ -44,9 +44,7 @@ func (b *build) describe(ctx context.Context) (hostsetup.Cluster, error) {
 		described.CA = join.CA
 	}
 	if b.own.Firewall != nil {
-		if described.Firewall, err = b.own.Firewall(ctx, b.Cluster); err != nil {
-			return hostsetup.Cluster{}, err
-		}
+		described.Firewall = b.own.Firewall(b.Cluster)
 	}
 	return described, nil
 }

@@ -33,29 +33,30 @@ func (b *build) initialise(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if described.CA == nil || b.due(kept.Data) {
-		credentials, err := b.initFirst(ctx, described)
-		if err != nil {
-			return err
-		}
-		kubeconfigs, err := b.Kubeconfigs(e, base.Administrators{
-			CA:        credentials.CA,
-			AdminName: pki.Admin, Admin: bootstrap.Credentials{Cert: credentials.AdminCert, Key: credentials.AdminKey},
-			SuperAdminName: bootstrap.SuperAdmin, SuperAdmin: bootstrap.Credentials{Cert: credentials.SuperAdminCert, Key: credentials.SuperAdminKey},
-		})
-		if err != nil {
-			return err
-		}
-		if err := b.KeepExactly(ctx, base.KubeconfigSecret, kubeconfigs); err != nil {
-			return err
-		}
-		described.CA = credentials.CA
+	if described.CA != nil && !b.due(kept.Data) {
+		return b.publish(ctx, e, described.CA)
 	}
-	return b.publish(ctx, e, described)
+	credentials, err := b.initFirst(ctx, described)
+	if err != nil {
+		return err
+	}
+	kubeconfigs, err := b.Kubeconfigs(e, base.Administrators{
+		CA:        credentials.CA,
+		AdminName: pki.Admin, Admin: bootstrap.Credentials{Cert: credentials.AdminCert, Key: credentials.AdminKey},
+		SuperAdminName: bootstrap.SuperAdmin, SuperAdmin: bootstrap.Credentials{Cert: credentials.SuperAdminCert, Key: credentials.SuperAdminKey},
+	})
+	if err != nil {
+		return err
+	}
+	// Whoever sees the kubeconfigs finds out how to join, too.
+	if err := b.publish(ctx, e, credentials.CA); err != nil {
+		return err
+	}
+	return b.KeepExactly(ctx, base.KubeconfigSecret, kubeconfigs)
 }
 
 // publish tells workers how to join.
-func (b *build) publish(ctx context.Context, e base.Endpoint, described hostsetup.Cluster) error {
+func (b *build) publish(ctx context.Context, e base.Endpoint, ca []byte) error {
 	offered, version, err := b.Offered()
 	if err != nil {
 		return err
@@ -64,7 +65,7 @@ func (b *build) publish(ctx context.Context, e base.Endpoint, described hostsetu
 	if err != nil {
 		return err
 	}
-	if err := b.PublishJoin(ctx, e, version, bootstrap.Join{CA: described.CA, NodeImage: image}); err != nil {
+	if err := b.PublishJoin(ctx, e, version, bootstrap.Join{CA: ca, NodeImage: image}); err != nil {
 		return err
 	}
 	b.Scope.SetOutput(provisioner.OutputVersion, version)

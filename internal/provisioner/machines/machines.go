@@ -32,7 +32,7 @@ type Config struct {
 	// Reach returns a machine of an account to work on.
 	Reach func(ctx context.Context, namespace, account string, key machine.Key) (*remote.Client, error)
 	// Firewall returns what installs a cluster's security group on a host; nil where there is none.
-	Firewall func(ctx context.Context, c *v1alpha1.Cluster) (func(ctx context.Context, host *remote.Client, role hostsetup.Role) error, error)
+	Firewall func(c *v1alpha1.Cluster) func(ctx context.Context, host *remote.Client, role hostsetup.Role) error
 	// Image of the balancer: the daemon's own.
 	Image string
 	// Contents are what the platform has to put into a cluster besides what all have.

@@ -23,13 +23,19 @@ func (k *Kind[T]) Get(s *session.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return k.Show(s, object)
+			var related []output.Section
+			if k.Related != nil && s.Flags.Output == output.FormatTable {
+				if related, err = k.Related(cmd.Context(), s, object); err != nil {
+					return err
+				}
+			}
+			return k.Show(s, object, related...)
 		},
 	}
 }
 
-// Show writes one of the kind's objects.
-func (k *Kind[T]) Show(s *session.Session, object T) error {
+// Show writes one of the kind's objects, and what is to be seen beside it.
+func (k *Kind[T]) Show(s *session.Session, object T, related ...output.Section) error {
 	shown, err := manifest.Show(object, k.GVK())
 	if err != nil {
 		return err
@@ -43,6 +49,7 @@ func (k *Kind[T]) Show(s *session.Session, object T) error {
 	if k.Details != nil {
 		view.Table = append(view.Table, k.Details(object, now)...)
 	}
+	view.Table = append(view.Table, related...)
 	if k.Conditions != nil {
 		if conditions := k.Conditions(object); len(conditions) > 0 {
 			table := output.Table{Indent: "  ", Header: []string{"TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"}}

@@ -42,6 +42,8 @@ type Kind[T client.Object] struct {
 	Conditions func(T) []metav1.Condition
 	// Details are what get shows besides the columns; may be nil.
 	Details func(object T, now time.Time) []output.Section
+	// Related is what get shows besides that has to be asked for; may be nil.
+	Related func(ctx context.Context, s *session.Session, object T) ([]output.Section, error)
 	// Tasks tells whether tasks bring the kind's objects about.
 	Tasks bool
 }

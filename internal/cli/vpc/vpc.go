@@ -31,6 +31,7 @@ func Kind() *resource.Kind[*v1alpha1.Network] {
 		},
 		Conditions: func(n *v1alpha1.Network) []metav1.Condition { return n.Status.Conditions },
 		Details:    subnets,
+		Related:    securityGroups,
 	}
 }
 

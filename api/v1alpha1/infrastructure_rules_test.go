@@ -92,11 +92,18 @@ func networkExamples() []example {
 }
 
 func securityExamples() []example {
-	rule := func(rule string) string { return "securityGroups: [{name: sg, rules: [{" + rule + "}]}]" }
-	const ports = "spec.securityGroups[0].rules[0].ports"
-	return []example{
+	examples := []example{
 		{kind: "Network", accepts: []string{"securityGroups: [{name: sg-dev}]"}, rejects: []string{"securityGroups: [{name: SG}]"},
 			field: "spec.securityGroups[0].name", says: "use 1 to 63 lower-case letters, digits and '-', beginning with a letter and not ending with '-'"},
+	}
+	examples = append(examples, ruleExamples("spec.securityGroups[0].rules[0]", func(rule string) string { return "securityGroups: [{name: sg, rules: [{" + rule + "}]}]" })...)
+	return append(examples, ruleExamples("spec.clusterRules[0]", func(rule string) string { return "clusterRules: [{" + rule + "}]" })...)
+}
+
+// ruleExamples are those of security rules, wherever they are.
+func ruleExamples(field string, rule func(rule string) string) []example {
+	ports := field + ".ports"
+	return []example{
 		{kind: "Network", accepts: []string{rule("protocol: TCP, ports: '6443'"), rule("protocol: ICMP")}, rejects: []string{rule("protocol: TCP"), rule("protocol: UDP")},
 			field: ports, says: "a rule for TCP or UDP needs a port, such as 6443, or a range, such as 30000-32767"},
 		{kind: "Network", accepts: []string{rule("protocol: ARP"), rule("protocol: Any")}, rejects: []string{rule("protocol: ICMP, ports: '1'"), rule("protocol: Any, ports: 1-2")},
@@ -105,6 +112,6 @@ func securityExamples() []example {
 			rejects: []string{rule("protocol: TCP, ports: '0'"), rule("protocol: TCP, ports: '65536'"), rule("protocol: TCP, ports: 90-80"), rule("protocol: TCP, ports: http")},
 			field:   ports, says: "give a port from 1 to 65535, or a range with the lower one first"},
 		{kind: "Network", accepts: []string{rule("protocol: Any, source: 10.0.0.0/8"), rule("protocol: Any, source: ''")}, rejects: []string{rule("protocol: Any, source: 10.0.0.1")},
-			field: "spec.securityGroups[0].rules[0].source", says: "this is no CIDR; it looks like 10.0.0.0/8"},
+			field: field + ".source", says: "this is no CIDR; it looks like 10.0.0.0/8"},
 	}
 }

@@ -118,7 +118,7 @@ var columns = map[string]struct {
 		[]string{"Cluster=dev", "Desired=3", "Ready=2", "Type=u1.medium", "Version=v1.36.3", "Status=RUNNING"}},
 	"Machine": {"machines", "address: 10.0.0.5, phase: RUNNING", []string{"Cluster=dev", "Group=workers", "Role=Worker", "Type=u1.medium", "Address=10.0.0.5", "Status=RUNNING"}},
 	"Task": {"tasks", "phase: Running, progress: 2/5, step: join, error: refused",
-		[]string{"Operation=Create", "Kind=Cluster", "Resource=dev", "Status=Running", "Progress=2/5", "Step=join", "Error=refused"}},
+		[]string{"Operation=Create", "Kind=Cluster", "Resource=dev", "Status=Running", "Progress=2/5", "Step=join", "Reason=node dev-workers-1: it is not ready", "Error=refused"}},
 }
 
 func TestColumns(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/machine"
 	"plasmacloud.io/plasmacloud/internal/machine/pod"
 	machinessh "plasmacloud.io/plasmacloud/internal/machine/ssh"
+	"plasmacloud.io/plasmacloud/internal/securitygroup"
 	remote "plasmacloud.io/plasmacloud/internal/ssh"
 )
 
@@ -98,5 +99,5 @@ func (c *cleaners) Clean(ctx context.Context, host *remote.Client) error {
 	for _, each := range all {
 		problems = append(problems, each.Clean(ctx, host))
 	}
-	return errors.Join(problems...)
+	return errors.Join(append(problems, securitygroup.Remove(ctx, host))...)
 }

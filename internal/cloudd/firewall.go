@@ -24,6 +24,15 @@ func firewall(api client.Reader, c *v1alpha1.Cluster) func(context.Context, *rem
 	}
 }
 
+// checkFirewall tells what is wrong with a cluster's security group on a machine.
+func checkFirewall(ctx context.Context, api client.Reader, c *v1alpha1.Cluster, host *remote.Client, role hostsetup.Role) (string, error) {
+	policy, err := securityPolicy(ctx, api, c, role)
+	if err != nil {
+		return "", err
+	}
+	return securitygroup.Check(ctx, host, &policy)
+}
+
 // securityPolicy is what a machine of a cluster lets in.
 func securityPolicy(ctx context.Context, api client.Reader, c *v1alpha1.Cluster, role hostsetup.Role) (securitygroup.Policy, error) {
 	network := &v1alpha1.Network{}

@@ -47,6 +47,7 @@ func (d *Daemon) newMachineClusters(shared base.Config) (*machineClusters, error
 	} {
 		if m.byType[kind], err = machines.New(machines.Config{
 			Config: shared, Type: kind, Image: d.config.Image, Contents: contents, Distribution: m.distribution, Reach: m.reach, Firewall: m.firewall,
+			CheckFirewall: m.checkFirewall,
 		}); err != nil {
 			return nil, err
 		}
@@ -63,6 +64,11 @@ func (d *Daemon) newMachineClusters(shared base.Config) (*machineClusters, error
 // firewall returns what installs a cluster's security group on a machine.
 func (m *machineClusters) firewall(c *v1alpha1.Cluster) func(ctx context.Context, host *remote.Client, role hostsetup.Role) error {
 	return firewall(m.manager.GetClient(), c)
+}
+
+// checkFirewall tells what is wrong with it.
+func (m *machineClusters) checkFirewall(ctx context.Context, c *v1alpha1.Cluster, host *remote.Client, role hostsetup.Role) (string, error) {
+	return checkFirewall(ctx, m.manager.GetClient(), c, host, role)
 }
 
 // joiner makes machines workers.

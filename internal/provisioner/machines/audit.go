@@ -123,7 +123,7 @@ func (b *build) ask(ctx context.Context, distribution hostsetup.Distribution, m 
 	if err != nil {
 		return nil, err
 	}
-	found, err := distribution.Health(ctx, host, hostsetup.Role(m.Spec.Role))
+	found, err := b.health(ctx, distribution, host, hostsetup.Role(m.Spec.Role))
 	if err != nil {
 		return nil, err
 	}

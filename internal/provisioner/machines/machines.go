@@ -33,6 +33,9 @@ type Config struct {
 	Reach func(ctx context.Context, namespace, account string, key machine.Key) (*remote.Client, error)
 	// Firewall returns what installs a cluster's security group on a host; nil where there is none.
 	Firewall func(c *v1alpha1.Cluster) func(ctx context.Context, host *remote.Client, role hostsetup.Role) error
+	// CheckFirewall tells what is wrong with the security group on a host, for people; nothing where all is well. It is nil
+	// where Firewall is.
+	CheckFirewall func(ctx context.Context, c *v1alpha1.Cluster, host *remote.Client, role hostsetup.Role) (problem string, err error)
 	// Image of the balancer: the daemon's own.
 	Image string
 	// Contents are what the platform has to put into a cluster besides what all have.

@@ -59,7 +59,7 @@ func (b *build) mendHosts(ctx context.Context) error {
 	return b.Unless(ctx, func(ctx context.Context) error {
 		return b.onAll(ctx, machines, func(ctx context.Context, host hostsetup.Host, m *v1alpha1.Machine) error {
 			role := hostsetup.Role(m.Spec.Role)
-			findings, err := distribution.Health(ctx, host, role)
+			findings, err := b.health(ctx, distribution, host, role)
 			if err != nil {
 				b.Scope.Log.Warn("a machine cannot be asked how it is", "machine", m.Name, "error", err)
 				return nil
@@ -73,7 +73,7 @@ func (b *build) mendHosts(ctx context.Context) error {
 			}
 			report(m.Name, "mending: "+strings.Join(texts, "; "))
 			b.Scope.Log.Info("mending a machine", "machine", m.Name, "findings", texts)
-			return distribution.Repair(ctx, host, described, role, findings)
+			return mend(ctx, distribution, host, described, role, findings)
 		})
 	})
 }

@@ -74,38 +74,76 @@ func BringMachine(t *testing.T, catalogue *release.Catalogue, node *lab.Node, ve
 	return machine.Refs[0], images
 }
 
+// Machines boots new machines as pods of the node's cluster, all at once, and returns their addresses when they are up and
+// have their images. They end with the test, or the part of it, unless they are removed before.
+func Machines(t *testing.T, node *lab.Node, image, images string, names ...string) []string {
+	t.Helper()
+	var manifest strings.Builder
+	for _, name := range names {
+		manifest.WriteString("---")
+		if err := machinePod.Execute(&manifest, map[string]string{"Name": name, "Image": image, "Images": images}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	node.KubectlWith(t, manifest.String(), "apply", "-f", "-")
+	t.Cleanup(func() { RemoveMachines(t, node, names...) })
+	addresses := make([]string, len(names))
+	for i, name := range names {
+		node.Kubectl(t, "wait", "pod/"+name, "--for=condition=Ready", "--timeout=100s")
+		addresses[i] = node.Kubectl(t, "get", "pod", name, "-o", "jsonpath={.status.podIP}")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	for _, name := range names {
+		err := Poll(ctx, func() error {
+			_, err := node.TryExec(name, "systemctl", "is-active", "containerd", "preload-images")
+			return err
+		})
+		if err != nil {
+			t.Fatalf("wait for machine %s to boot: %v\n%s", name, err, node.Exec(t, name, "journalctl", "--no-pager", "--lines=50"))
+		}
+	}
+	return addresses
+}
+
+// RemoveMachines ends machines and waits until they are gone.
+func RemoveMachines(t *testing.T, node *lab.Node, names ...string) {
+	t.Helper()
+	node.Kubectl(t, append([]string{"delete", "pod", "--ignore-not-found", "--wait", "--timeout=100s"}, names...)...)
+}
+
+// Start has systemd run a command on a machine: it notes when the command began and ended, exactly and on the clock that we
+// have too.
+func Start(t *testing.T, node *lab.Node, machine, unit string, command ...string) {
+	t.Helper()
+	node.Exec(t, machine, append([]string{"systemd-run", "--unit=" + unit, "--property=RemainAfterExit=yes", "--setenv=HOME=/root"}, command...)...)
+}
+
+// Finish waits until a command that was started has ended, and returns when it began and ended on the monotonic clock.
+func Finish(t *testing.T, node *lab.Node, machine, unit string) (began, ended time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*Patience)
+	defer cancel()
+	began, ended, err := awaitUnit(ctx, node, machine, unit)
+	if err != nil {
+		t.Fatalf("%s on %s: %v\n%s", unit, machine, err, node.Exec(t, machine, "journalctl", "--no-pager", "--unit="+unit, "--lines=100"))
+	}
+	return began, ended
+}
+
 // Kubeadm boots a new machine as a pod of the node's cluster and runs `kubeadm init` in it.
 func Kubeadm(t *testing.T, node *lab.Node, name, image, images, version string) KubeadmTimes {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*Patience)
 	defer cancel()
-	var manifest strings.Builder
-	if err := machinePod.Execute(&manifest, map[string]string{"Name": name, "Image": image, "Images": images}); err != nil {
-		t.Fatal(err)
-	}
-	node.KubectlWith(t, manifest.String(), "apply", "-f", "-")
-	defer node.Kubectl(t, "delete", "pod", name, "--wait", "--timeout=100s")
-	node.Kubectl(t, "wait", "pod/"+name, "--for=condition=Ready", "--timeout=100s")
-	address := node.Kubectl(t, "get", "pod", name, "-o", "jsonpath={.status.podIP}")
-	err := Poll(ctx, func() error {
-		_, err := node.TryExec(name, "systemctl", "is-active", "containerd", "preload-images")
-		return err
-	})
-	if err != nil {
-		t.Fatalf("wait for the machine to boot: %v\n%s", err, node.Exec(t, name, "journalctl", "--no-pager", "--lines=50"))
-	}
-
-	// systemd notes when the command began and ended, exactly and on the clock that we have too.
-	node.Exec(t, name, "systemd-run", "--unit=kubeadm-init", "--property=RemainAfterExit=yes", "--setenv=HOME=/root",
-		"kubeadm", "init", "--kubernetes-version="+version, "--ignore-preflight-errors=all", "--skip-token-print")
+	address := Machines(t, node, image, images, name)[0]
+	defer RemoveMachines(t, node, name)
+	Start(t, node, name, "kubeadm-init", "kubeadm", "init", "--kubernetes-version="+version, "--ignore-preflight-errors=all", "--skip-token-print")
 	apiReady, err := awaitReadyz(ctx, node, address)
 	if err != nil {
 		t.Fatalf("wait for kubeadm's API: %v\n%s", err, node.Exec(t, name, "journalctl", "--no-pager", "--lines=100"))
 	}
-	began, ended, err := awaitUnit(ctx, node, name, "kubeadm-init")
-	if err != nil {
-		t.Fatalf("kubeadm init: %v\n%s", err, node.Exec(t, name, "journalctl", "--no-pager", "--unit=kubeadm-init", "--lines=100"))
-	}
+	began, ended := Finish(t, node, name, "kubeadm-init")
 	return KubeadmTimes{API: apiReady - began, Done: ended - began}
 }
 

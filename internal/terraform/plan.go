@@ -109,6 +109,20 @@ func (p *Plan) String() string {
 	return out.String()
 }
 
+// ParsePlan reads what the engine shows of a plan as JSON. Such a plan can be looked at, and not be applied.
+func ParsePlan(data []byte) (*Plan, error) {
+	var raw tfjson.Plan
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return nil, fmt.Errorf("read plan: %w", err)
+	}
+	return readPlan(&raw, "", false), nil
+}
+
+// Planned is what the resource is to become.
+func (c Change) Planned() Resource {
+	return Resource{Address: c.Address, fields: c.after, unknown: c.unknown}
+}
+
 // readPlan turns the engine's plan into ours.
 func readPlan(raw *tfjson.Plan, file string, destroy bool) *Plan {
 	plan := &Plan{file: file, Destroy: destroy, incomplete: raw.Complete != nil && !*raw.Complete}

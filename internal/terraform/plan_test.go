@@ -1,15 +1,12 @@
 package terraform
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	tfjson "github.com/hashicorp/terraform-json"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -47,11 +44,11 @@ const samplePlan = `{"format_version":"1.2","resource_changes":[
 
 func parsePlan(t *testing.T, text string) *Plan {
 	t.Helper()
-	var raw tfjson.Plan
-	if err := json.Unmarshal([]byte(text), &raw); err != nil {
+	plan, err := ParsePlan([]byte(text))
+	if err != nil {
 		t.Fatal(err)
 	}
-	return readPlan(&raw, "", false)
+	return plan
 }
 
 func TestAPlanIsToldInWords(t *testing.T) {

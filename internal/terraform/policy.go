@@ -88,12 +88,11 @@ func (p Policy) Check(plan *Plan) error {
 		if change.Effect == EffectDestroy || change.Effect == EffectForget {
 			continue
 		}
-		resource := Resource{Address: change.Address, fields: change.after, unknown: change.unknown}
 		for _, rule := range p.Rules {
 			if rule.Type != change.Type {
 				continue
 			}
-			if message := rule.Check(resource, p); message != "" {
+			if message := rule.Check(change.Planned(), p); message != "" {
 				found = append(found, Violation{change.Address, message})
 			}
 		}

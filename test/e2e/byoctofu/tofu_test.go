@@ -9,26 +9,18 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io/fs"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"plasmacloud.io/plasmacloud/internal/release"
 	"plasmacloud.io/plasmacloud/internal/terraform"
-	"plasmacloud.io/plasmacloud/internal/terraform/state"
+	"plasmacloud.io/plasmacloud/test/e2e/byoclab"
 )
-
-// secret is a credential that may be nowhere but in tofu's environment.
-const secret = "wJalrXUtnFEMI-K7MDENG-bPxRfiCYEXAMPLEKEY"
 
 const configuration = `
 variable "count_of" { type = number }
@@ -52,79 +44,23 @@ type variables struct {
 	Seconds int `json:"seconds"`
 }
 
-// bench is a driver, and a backend whose answers can be spoilt.
+// bench is a lab with one stack.
 type bench struct {
-	t       *testing.T
-	driver  *terraform.Driver
-	backend *state.Backend
-	server  *httptest.Server
-	states  string
-	root    string
-	spoilt  atomic.Bool
-	log     bytes.Buffer
+	*byoclab.Lab
+	t *testing.T
 }
 
-func newBench(t *testing.T, lockTimeout time.Duration) *bench {
+func newBench(t *testing.T) *bench {
 	t.Helper()
-	dir, err := release.Locate("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cloud, err := release.OpenCloud(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tofu, err := cloud.Tofu()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &bench{t: t, states: t.TempDir(), root: t.TempDir()}
-	log := slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	store, err := state.NewDirectory(b.states)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys, err := state.NewKeyring(bytes.Repeat([]byte{7}, state.KeySize))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.backend, err = state.New(state.Config{Store: store, Keys: keys, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tokens, err := state.NewTokens(bytes.Repeat([]byte{9}, state.KeySize), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler := state.NewHandler(b.backend, tokens, log)
-	b.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost && b.spoilt.Load() {
-			http.Error(w, "spoilt", http.StatusNotImplemented) // which tofu does not try again
-			return
-		}
-		handler.ServeHTTP(w, r)
-	}))
-	t.Cleanup(b.server.Close)
-	b.driver, err = terraform.New(t.Context(), terraform.Config{
-		Binary: tofu, Mirror: cloud.Mirror(), Root: b.root, LockTimeout: lockTimeout, Grace: time.Minute, Log: log,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return &bench{byoclab.New(t, time.Second), t}
 }
 
-// open prepares the stack, each time in a workspace of its own folder.
+// open prepares the stack, in a workspace by its own name: as different deployers would have.
 func (b *bench) open(name string, v variables) *terraform.Workspace {
 	b.t.Helper()
-	tokens, err := state.NewTokens(bytes.Repeat([]byte{9}, state.KeySize), time.Now)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	workspace, err := b.driver.Open(terraform.Stack{
-		Name: name, Variables: v, Environment: map[string]string{"CLOUD_SECRET": secret},
-		Configuration: terraform.Configuration{Files: map[string][]byte{"main.tf": []byte(configuration)}},
-		Backend:       terraform.HTTPBackend(b.server.URL+"/stack", state.TokenUser, tokens.Issue("stack", time.Hour)),
+	workspace, err := b.Driver.Open(terraform.Stack{
+		Name: name, Variables: v, Environment: map[string]string{"CLOUD_SECRET": byoclab.Secret},
+		Configuration: terraform.Configuration{Files: map[string][]byte{"main.tf": []byte(configuration)}}, Backend: b.HTTPBackend("stack"),
 	})
 	if err != nil {
 		b.t.Fatal(err)
@@ -154,7 +90,7 @@ func (b *bench) apply(w *terraform.Workspace, options terraform.PlanOptions) []s
 }
 
 func TestAStackLivesAndDies(t *testing.T) {
-	b := newBench(t, time.Second)
+	b := newBench(t)
 	w := b.open("one", variables{Count: 3})
 	plan := b.plan(w, terraform.PlanOptions{})
 	if plan.Count(terraform.EffectCreate) != 3 {
@@ -199,36 +135,13 @@ func TestAStackLivesAndDies(t *testing.T) {
 	if resources, err := w.State(t.Context()); err != nil || len(resources) != 0 {
 		t.Errorf("the state has %v, %v", resources, err)
 	}
-	if err := b.backend.Delete(t.Context(), "stack"); err != nil {
+	if err := b.Backend.Delete(t.Context(), "stack"); err != nil {
 		t.Error(err)
 	}
-	b.nothingTold()
-}
-
-// nothingTold looks for secrets in all that a run leaves.
-func (b *bench) nothingTold() {
-	b.t.Helper()
-	if text := b.log.String(); strings.Contains(text, secret) || strings.Contains(text, "sealed-in-the-state") {
-		b.t.Errorf("the log tells secrets:\n%s", text)
+	if err := w.Close(); err != nil {
+		t.Error(err)
 	}
-	for _, root := range []string{b.root, b.states} {
-		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || entry.Type()&fs.ModeSymlink != 0 {
-				return err
-			}
-			data, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			if bytes.Contains(data, []byte(secret)) || root == b.states && bytes.Contains(data, []byte("sealed-in-the-state")) {
-				b.t.Errorf("%s holds a secret", path)
-			}
-			return nil
-		})
-		if err != nil {
-			b.t.Error(err)
-		}
-	}
+	b.NothingTold(t, "sealed-in-the-state")
 }
 
 // background applies in the background and waits until it has begun to make things.
@@ -248,7 +161,7 @@ func (b *bench) background(ctx context.Context, w *terraform.Workspace) (done ch
 }
 
 func TestOneOperationAtATime(t *testing.T) {
-	b := newBench(t, time.Second)
+	b := newBench(t)
 	first, second := b.open("one", variables{Count: 1, Seconds: 5}), b.open("two", variables{Count: 1})
 	done := b.background(t.Context(), first)
 	_, err := second.Plan(t.Context(), terraform.PlanOptions{})
@@ -265,7 +178,7 @@ func TestOneOperationAtATime(t *testing.T) {
 }
 
 func TestACancelledOperationComesToAnEnd(t *testing.T) {
-	b := newBench(t, time.Second)
+	b := newBench(t)
 	w := b.open("one", variables{Count: 1, Seconds: 3})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := b.background(ctx, w)
@@ -274,43 +187,23 @@ func TestACancelledOperationComesToAnEnd(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Apply = %v", err)
 	}
-	if record, err := b.backend.Describe(t.Context(), "stack"); err != nil || record.Lock != nil {
+	if record, err := b.Backend.Describe(t.Context(), "stack"); err != nil || record.Lock != nil {
 		t.Errorf("the lock is still held: %+v, %v", record, err)
 	}
 	b.apply(b.open("two", variables{Count: 1}), terraform.PlanOptions{})
 }
 
-// children are the processes that run the engine in a workspace.
-func children(t *testing.T, root string) []int {
-	t.Helper()
-	links, err := filepath.Glob("/proc/[0-9]*/cwd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var pids []int
-	for _, link := range links {
-		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, root) {
-			pid, err := strconv.Atoi(strings.Split(link, "/")[2])
-			if err != nil {
-				t.Fatal(err)
-			}
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
 func TestAKilledOperationIsUnlockedAndRepeated(t *testing.T) {
-	b := newBench(t, time.Second)
+	b := newBench(t)
 	w := b.open("one", variables{Count: 2, Seconds: 30})
 	done := b.background(t.Context(), w)
-	pids := children(t, b.root)
+	pids := b.Processes(t)
 	if len(pids) == 0 {
 		t.Fatal("no engine is running")
 	}
 	for _, pid := range pids {
 		arguments, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
-		if err == nil && bytes.Contains(arguments, []byte(secret)) {
+		if err == nil && bytes.Contains(arguments, []byte(byoclab.Secret)) {
 			t.Errorf("arguments tell the secret: %q", arguments)
 		}
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended with its parent
@@ -334,17 +227,17 @@ func TestAKilledOperationIsUnlockedAndRepeated(t *testing.T) {
 }
 
 func TestAStateThatCouldNotBeWrittenIsWrittenLater(t *testing.T) {
-	b := newBench(t, time.Second)
+	b := newBench(t)
 	w := b.open("one", variables{Count: 2})
 	plan := b.plan(w, terraform.PlanOptions{})
-	b.spoilt.Store(true)
+	b.Spoil(func(r *http.Request) bool { return r.Method == http.MethodPost })
 	if err := w.Apply(t.Context(), plan, nil); err == nil {
 		t.Fatal("Apply succeeded without a backend")
 	}
 	if err := w.Close(); err == nil || !strings.Contains(err.Error(), "is kept at") {
 		t.Errorf("Close = %v", err)
 	}
-	b.spoilt.Store(false)
+	b.Spoil(nil)
 	w = b.open("one", variables{Count: 2})
 	if plan := b.plan(w, terraform.PlanOptions{}); !plan.Empty() {
 		t.Errorf("what was made is forgotten:\n%s", plan)
@@ -355,14 +248,14 @@ func TestAStateThatCouldNotBeWrittenIsWrittenLater(t *testing.T) {
 }
 
 func TestMistakesAreToldOnce(t *testing.T) {
-	b := newBench(t, time.Second)
+	b := newBench(t)
 	for want, files := range map[string]string{
 		"Unsupported argument": `resource "terraform_data" "a" { nosuch = 1 }`,
 		"hashicorp/nosuch":     `terraform { required_providers { nosuch = { source = "hashicorp/nosuch" } } }`,
 		"CLOUD_SECRET":         `resource "terraform_data" "a" { provisioner "local-exec" { command = "echo CLOUD_SECRET is $CLOUD_SECRET >&2; false" } }`,
 	} {
-		w, err := b.driver.Open(terraform.Stack{
-			Name: "mistake", Environment: map[string]string{"CLOUD_SECRET": secret},
+		w, err := b.Driver.Open(terraform.Stack{
+			Name: "mistake", Environment: map[string]string{"CLOUD_SECRET": byoclab.Secret},
 			Configuration: terraform.Configuration{Files: map[string][]byte{"main.tf": []byte(files)}},
 			Backend:       terraform.LocalBackend("terraform.tfstate"),
 		})
@@ -377,7 +270,7 @@ func TestMistakesAreToldOnce(t *testing.T) {
 		if err == nil {
 			err = w.Apply(t.Context(), plan, nil)
 		}
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), byoclab.Secret) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", want, err)
 		}
 		if err := w.Close(); err != nil {

@@ -1,0 +1,279 @@
+package azure
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+)
+
+// slow are the kinds that take their time.
+var slow = map[string]bool{"managedclusters": true, "agentpools": true, "natgateways": true}
+
+// resource answers for a document by its path.
+func (s *Server) resource(r *request) *answer {
+	if !strings.HasPrefix(r.key, "/subscriptions/") {
+		return nil
+	}
+	existing := s.resources[r.key]
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		if existing == nil {
+			if s.listable(r) {
+				return s.list(r)
+			}
+			return refuse(http.StatusNotFound, "ResourceNotFound", "The Resource '%s' was not found.", r.path)
+		}
+		return &answer{status: http.StatusOK, body: existing}
+	case http.MethodPut, http.MethodPatch:
+		return s.put(r, existing)
+	case http.MethodDelete:
+		return s.delete(r, existing)
+	}
+	return nil
+}
+
+// listable tells whether a path is that of a collection: its parts come in pairs, and one is over.
+func (s *Server) listable(r *request) bool {
+	_, provider, ok := strings.Cut(r.key, "/providers/")
+	return ok && len(strings.Split(provider, "/"))%2 == 0
+}
+
+func (s *Server) list(r *request) *answer {
+	found := []any{}
+	for path, resource := range s.resources {
+		if below, ok := strings.CutPrefix(path, r.key+"/"); ok && !strings.Contains(below, "/") {
+			found = append(found, resource)
+		}
+	}
+	return &answer{status: http.StatusOK, body: document{"value": found}}
+}
+
+// parent is the resource that another is a part of; its resource group, or nothing.
+func parent(key string) string {
+	parts := strings.Split(key, "/")
+	if len(parts) > 11 { // /subscriptions/s/resourcegroups/g/providers/p/t/n/t/n
+		return strings.Join(parts[:len(parts)-2], "/")
+	}
+	if len(parts) == 11 {
+		return strings.Join(parts[:9], "/")
+	}
+	if len(parts) >= 9 && parts[3] == "resourcegroups" {
+		return strings.Join(parts[:5], "/")
+	}
+	return ""
+}
+
+func (s *Server) put(r *request, existing document) *answer {
+	if above := parent(r.key); above != "" && s.resources[above] == nil && !strings.Contains(r.key, "microsoft.authorization") {
+		return refuse(http.StatusNotFound, "ParentResourceNotFound", "there is no %s", above)
+	}
+	kind := kindOf(r.key)
+	resource := maps.Clone(r.body)
+	if r.Method == http.MethodPatch && existing != nil {
+		resource = maps.Clone(existing)
+		maps.Copy(resource, r.body)
+	}
+	parts := strings.Split(r.path, "/")
+	properties, _ := resource["properties"].(document)
+	if properties == nil {
+		properties = document{}
+	}
+	properties["provisioningState"] = "Succeeded"
+	resource["properties"] = properties
+	resource["id"], resource["name"] = r.path, parts[len(parts)-1]
+	if _, provider, ok := strings.Cut(r.path, "/providers/"); ok {
+		steps := strings.Split(provider, "/")
+		kinds := []string{steps[0]}
+		for i := 1; i < len(steps); i += 2 {
+			kinds = append(kinds, steps[i])
+		}
+		resource["type"] = strings.Join(kinds, "/")
+	}
+	s.complete(r, kind, resource, properties, existing)
+	s.embed(r.key, kind, resource)
+	status := http.StatusOK
+	if existing == nil {
+		s.created[kind]++
+		status = http.StatusCreated
+	}
+	s.resources[r.key] = resource
+	if !slow[kind] {
+		return &answer{status: status, body: resource}
+	}
+	properties["provisioningState"] = "Creating"
+	header := s.begin(r, func() { properties["provisioningState"] = "Succeeded" })
+	return &answer{status: status, body: resource, header: header}
+}
+
+// complete adds what Azure adds.
+func (s *Server) complete(r *request, kind string, resource, properties, existing document) {
+	s.serial++
+	id := fmt.Sprintf("00000000-0000-4000-8000-%012d", s.serial)
+	switch kind {
+	case "userassignedidentities":
+		old, _ := existing["properties"].(document)
+		if old != nil {
+			maps.Copy(properties, old)
+			return
+		}
+		maps.Copy(properties, document{"principalId": id, "clientId": id, "tenantId": s.config.Tenant})
+	case "publicipaddresses":
+		properties["ipAddress"] = fmt.Sprintf("203.0.113.%d", s.serial%250+1)
+	case "virtualnetworks":
+		if properties["subnets"] == nil {
+			properties["subnets"] = []any{}
+		}
+	case "roleassignments":
+		maps.Copy(properties, document{"scope": strings.Split(r.path, "/providers/Microsoft.Authorization")[0]})
+	case "managedclusters":
+		s.completeCluster(r, resource, properties)
+	case "storageaccounts":
+		name := fmt.Sprint(resource["name"])
+		endpoints := document{}
+		for _, service := range []string{"blob", "queue", "table", "file", "web", "dfs"} {
+			endpoints[service] = "https://" + name + "." + service + ".core.windows.net/"
+		}
+		maps.Copy(properties, document{"primaryEndpoints": endpoints, "primaryLocation": resource["location"], "statusOfPrimary": "available", "creationTime": s.config.Now().UTC().Format("2006-01-02T15:04:05Z")})
+		s.resources[r.key+"/blobservices/default"] = document{"id": r.path + "/blobServices/default", "name": "default", "properties": document{}}
+		s.resources[r.key+"/fileservices/default"] = document{"id": r.path + "/fileServices/default", "name": "default", "properties": document{"shareDeleteRetentionPolicy": document{"enabled": true, "days": 7}}}
+	}
+}
+
+func (s *Server) completeCluster(r *request, resource, properties document) {
+	version, _ := properties["kubernetesVersion"].(string)
+	current := version
+	if strings.Count(version, ".") < 2 {
+		current += ".2"
+	}
+	maps.Copy(properties, document{
+		"fqdn": s.config.Endpoint, "privateFQDN": s.config.Endpoint, "azurePortalFQDN": s.config.Endpoint, "currentKubernetesVersion": current, "powerState": document{"code": "Running"},
+		"oidcIssuerProfile": document{"enabled": true, "issuerURL": "https://westeurope.oic.prod-aks.azure.com/" + s.config.Tenant + "/stub/"},
+		"identityProfile":   document{"kubeletidentity": document{"resourceId": r.path + "-agentpool", "clientId": zeros, "objectId": zeros}},
+		"maxAgentPools":     100,
+	})
+	pools, _ := properties["agentPoolProfiles"].([]any)
+	for _, member := range pools {
+		pool, _ := member.(document)
+		name := fmt.Sprint(pool["name"])
+		inner := maps.Clone(pool)
+		delete(inner, "name")
+		maps.Copy(inner, document{"provisioningState": "Succeeded", "powerState": document{"code": "Running"}, "currentOrchestratorVersion": current})
+		maps.Copy(pool, document{"provisioningState": "Succeeded", "powerState": document{"code": "Running"}, "currentOrchestratorVersion": current})
+		key := r.key + "/agentpools/" + strings.ToLower(name)
+		s.resources[key] = document{"id": r.path + "/agentPools/" + name, "name": name, "type": "Microsoft.ContainerService/managedClusters/agentPools", "properties": inner}
+	}
+	if identity, ok := resource["identity"].(document); ok {
+		given, _ := identity["userAssignedIdentities"].(document)
+		for id := range given {
+			given[id] = document{"clientId": zeros, "principalId": zeros}
+		}
+	}
+}
+
+// embed shows a subnet in its network, as Azure does.
+func (s *Server) embed(key, kind string, resource document) {
+	if kind != "subnets" {
+		return
+	}
+	network := s.resources[parent(key)]
+	properties, _ := network["properties"].(document)
+	subnets, _ := properties["subnets"].([]any)
+	kept := []any{}
+	for _, member := range subnets {
+		if subnet, _ := member.(document); subnet["name"] != resource["name"] {
+			kept = append(kept, member)
+		}
+	}
+	properties["subnets"] = append(kept, resource)
+}
+
+func (s *Server) delete(r *request, existing document) *answer {
+	if existing == nil {
+		return &answer{status: http.StatusNoContent}
+	}
+	if user := s.user(r.key); user != "" {
+		return refuse(http.StatusBadRequest, "InUse", "%s is used by %s", r.path, user)
+	}
+	remove := func() {
+		delete(s.resources, r.key)
+		for path := range s.resources {
+			if strings.HasPrefix(path, r.key+"/") {
+				delete(s.resources, path)
+			}
+		}
+		if network := s.resources[parent(r.key)]; kindOf(r.key) == "subnets" && network != nil {
+			s.unembed(network, existing)
+		}
+	}
+	return &answer{status: http.StatusAccepted, header: s.begin(r, remove)}
+}
+
+func (s *Server) unembed(network, subnet document) {
+	properties, _ := network["properties"].(document)
+	subnets, _ := properties["subnets"].([]any)
+	kept := []any{}
+	for _, member := range subnets {
+		if other, _ := member.(document); other["name"] != subnet["name"] {
+			kept = append(kept, member)
+		}
+	}
+	properties["subnets"] = kept
+}
+
+// user finds who refers to a resource: a subnet with a NAT gateway, a pool in a subnet, a gateway with an address.
+func (s *Server) user(key string) string {
+	for path, resource := range s.resources {
+		if path == key || strings.HasPrefix(path, key+"/") || strings.HasPrefix(key, path+"/") {
+			continue
+		}
+		properties, _ := resource["properties"].(document)
+		for _, field := range []string{"natGateway", "networkSecurityGroup"} {
+			if reference, ok := properties[field].(document); ok && strings.EqualFold(fmt.Sprint(reference["id"]), key) {
+				return path
+			}
+		}
+		if strings.EqualFold(fmt.Sprint(properties["vnetSubnetID"]), key) {
+			return path
+		}
+		addresses, _ := properties["publicIpAddresses"].([]any)
+		for _, member := range addresses {
+			if reference, ok := member.(document); ok && strings.EqualFold(fmt.Sprint(reference["id"]), key) {
+				return path
+			}
+		}
+	}
+	return ""
+}
+
+// lookup answers for what is not a resource of its own.
+func (s *Server) lookup(r *request) *answer {
+	switch {
+	case strings.HasSuffix(r.key, "/providers/microsoft.authorization/roledefinitions") && r.Method == http.MethodGet:
+		name := strings.Trim(strings.TrimPrefix(r.URL.Query().Get("$filter"), "roleName eq "), "'")
+		id := fmt.Sprintf("/subscriptions/%s/providers/Microsoft.Authorization/roleDefinitions/%s", s.config.Subscription, zeros)
+		return &answer{status: http.StatusOK, body: document{"value": []any{document{"id": id, "name": zeros, "properties": document{"roleName": name, "type": "BuiltInRole"}}}}}
+	case strings.Contains(r.key, "/roledefinitions/") && r.Method == http.MethodGet:
+		return &answer{status: http.StatusOK, body: document{"id": r.path, "name": zeros, "properties": document{"roleName": "stub", "type": "BuiltInRole"}}}
+	case strings.HasSuffix(r.key, "/listclusterusercredential"), strings.HasSuffix(r.key, "/listclusteradmincredential"):
+		return &answer{status: http.StatusOK, body: document{"kubeconfigs": []any{document{"name": "clusterUser", "value": s.kubeconfig()}}}}
+	case r.key == "/subscriptions/"+s.config.Subscription:
+		return &answer{status: http.StatusOK, body: document{"id": r.path, "subscriptionId": s.config.Subscription, "tenantId": s.config.Tenant, "state": "Enabled", "displayName": "stub"}}
+	case r.key == "/subscriptions/"+s.config.Subscription+"/providers":
+		return &answer{status: http.StatusOK, body: document{"value": []any{}}}
+	case strings.HasSuffix(r.key, "/resources") && r.Method == http.MethodGet:
+		return s.resourcesIn(strings.TrimSuffix(r.key, "/resources"))
+	}
+	return nil
+}
+
+// resourcesIn lists what is in a resource group.
+func (s *Server) resourcesIn(group string) *answer {
+	found := []any{}
+	for path, resource := range s.resources {
+		if strings.HasPrefix(path, group+"/providers/") && len(strings.Split(path, "/")) == 9 {
+			found = append(found, document{"id": resource["id"], "name": resource["name"], "type": resource["type"]})
+		}
+	}
+	return &answer{status: http.StatusOK, body: document{"value": found}}
+}

@@ -39,7 +39,7 @@ func Kind() *resource.Kind[*v1alpha1.Cluster] {
 			resource.Age[*v1alpha1.Cluster](),
 		},
 		Conditions: func(c *v1alpha1.Cluster) []metav1.Condition { return c.Status.Conditions },
-		Details:    groups,
+		Details:    details,
 	}
 }
 
@@ -48,7 +48,8 @@ func Command(s *session.Session, members ...*cobra.Command) *cobra.Command {
 	kind := Kind()
 	byNetwork := &resource.Filter{Flag: "vpc", Usage: "only those in this `network`", Field: "spec.network"}
 	group := command.Alias(command.Group("k8s", "Kubernetes clusters",
-		create(s, kind), kind.List(s, byNetwork), kind.Get(s), remove(s, kind), kubeconfig(s, kind), scale(s, kind), repair(s, kind), events(s, kind)),
+		create(s, kind), kind.List(s, byNetwork), kind.Get(s), remove(s, kind), kubeconfig(s, kind), scale(s, kind), repair(s, kind), events(s, kind),
+		ssh(s, kind), rotateSSHKey(s, kind)),
 		"kubernetes", "cluster", "clusters")
 	group.AddCommand(members...)
 	return group

@@ -3,7 +3,6 @@ package k8s
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,9 +17,11 @@ import (
 
 func repair(s *session.Session, kind *resource.Kind[*v1alpha1.Cluster]) *cobra.Command {
 	var waiting resource.Waiting
+	var force bool
 	cmd := &cobra.Command{
 		Use: "repair CLUSTER", Short: "Bring a cluster back to what it should be",
-		Long:              "repair has everything that makes up a cluster looked at and mended. What failed before is tried anew.",
+		Long: "repair has everything that makes up a cluster looked at and mended. What failed before is tried anew. A repair that could\n" +
+			"lose data, or the quorum of an etcd, is refused and says why; --force does it all the same.",
 		Args:              command.Exactly("CLUSTER"),
 		ValidArgsFunction: kind.Complete(s, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -40,12 +41,17 @@ func repair(s *session.Session, kind *resource.Kind[*v1alpha1.Cluster]) *cobra.C
 				return err
 			}
 			target := kind.Target(cluster, v1alpha1.OperationRepair)
-			target.Repair = s.Now().UTC().Format(time.RFC3339Nano)
+			target.Repair = v1alpha1.RepairRequest{At: s.Now(), Force: force}.String()
 			if target.Earlier, err = tasks(ctx, api, cluster); err != nil {
 				return err
 			}
 			if err := annotate(ctx, api, cluster, v1alpha1.AnnotationRepair, target.Repair); err != nil {
 				return err
+			}
+			for _, risk := range risks(cluster) {
+				if force {
+					s.Note("it may be lost: %s", risk)
+				}
 			}
 			s.Note("repair of cluster %s is asked for", cluster.Name)
 			if !waiting.Wait {
@@ -54,6 +60,7 @@ func repair(s *session.Session, kind *resource.Kind[*v1alpha1.Cluster]) *cobra.C
 			return resource.Await(ctx, s, target, waiting.Timeout)
 		},
 	}
+	cmd.Flags().BoolVar(&force, "force", false, "repair though data or quorum may be lost")
 	waiting.AddTo(cmd, "it is repaired")
 	return cmd
 }

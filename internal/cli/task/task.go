@@ -47,9 +47,16 @@ func Command(s *session.Session) *cobra.Command {
 
 // steps are what the task does, one after the other.
 func steps(t *v1alpha1.Task, now time.Time) []output.Section {
-	about := [][]string{
-		{"Attempts:", strconv.Itoa(int(t.Status.Attempts))}, {"Worker:", output.Or(t.Status.Worker)}, {"Error:", output.Or(t.Status.Error)},
+	var about [][]string
+	if t.Spec.Reason != "" {
+		about = append(about, []string{"Reason:", t.Spec.Reason})
 	}
+	if t.Spec.Operation == v1alpha1.OperationRepair {
+		about = append(about, []string{"Asked for by:", asker(t)})
+	}
+	about = append(about, [][]string{
+		{"Attempts:", strconv.Itoa(int(t.Status.Attempts))}, {"Worker:", output.Or(t.Status.Worker)}, {"Error:", output.Or(t.Status.Error)},
+	}...)
 	if t.Status.RetryAt != nil && !t.Status.Phase.Finished() {
 		about = append(about, []string{"Tries again:", output.Until(now, t.Status.RetryAt)})
 	}
@@ -64,6 +71,17 @@ func steps(t *v1alpha1.Task, now time.Time) []output.Section {
 		})
 	}
 	return append(sections, output.Section{Heading: "Steps:", Table: table})
+}
+
+// asker tells who asked for a repair.
+func asker(t *v1alpha1.Task) string {
+	switch {
+	case t.Spec.Automatic:
+		return "an audit"
+	case t.Spec.Force:
+		return "a person, by force"
+	}
+	return "a person"
 }
 
 func took(step v1alpha1.StepStatus, now time.Time) string {

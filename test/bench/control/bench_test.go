@@ -27,7 +27,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/catalogue"
 	"plasmacloud.io/plasmacloud/test/measure"
+	"plasmacloud.io/plasmacloud/test/measure/plane"
 )
 
 const (
@@ -81,9 +83,9 @@ func numbers(t *testing.T) []int {
 // observe takes so many clusters through their lives.
 func observe(t *testing.T, n int) run {
 	b := newBench(t)
-	must(t, b.client.Create(t.Context(), &v1alpha1.Organization{ObjectMeta: metav1.ObjectMeta{Name: organization}, Spec: v1alpha1.OrganizationSpec{Quota: plenty()}}))
+	plane.Must(t, b.Client.Create(t.Context(), &v1alpha1.Organization{ObjectMeta: metav1.ObjectMeta{Name: organization}, Spec: v1alpha1.OrganizationSpec{Quota: plenty()}}))
 	for i := range projects {
-		b.project(t, fmt.Sprintf("p%d", i))
+		b.Project(t, organization, fmt.Sprintf("p%d", i), plenty())
 	}
 	seen := b.watch(t)
 	say(t, "%d clusters, %d projects, %d clients, %d CPUs, load %s", n, projects, users, goruntime.NumCPU(), load())
@@ -100,6 +102,23 @@ func observe(t *testing.T, n int) run {
 		return c.Delete(ctx, cluster(i))
 	})
 	return r
+}
+
+// bench is a management plane with cloudd.
+type bench struct{ *plane.Plane }
+
+func newBench(t *testing.T) bench {
+	t.Helper()
+	b := bench{plane.New(t, catalogue.ClusterType{Name: v1alpha1.ClusterFake, Capabilities: []catalogue.Capability{
+		catalogue.CanCreate, catalogue.CanDelete, catalogue.CanScale,
+	}})}
+	var flags []string
+	if step := os.Getenv("BENCH_CONTROL_STEP"); step != "" {
+		flags = append(flags, "--fake-step-duration="+step)
+	}
+	b.StartCloudd(t, flags...)
+	b.EnableAdmission(t)
+	return b
 }
 
 func plenty() *v1alpha1.Quota {
@@ -128,18 +147,18 @@ func runningWith(nodes int32) func(*v1alpha1.Cluster) bool {
 func gone(c *v1alpha1.Cluster) bool { return c == nil }
 
 // stage does something to all clusters, several clients at once, and waits for the outcome.
-func (b *bench) stage(t *testing.T, name string, n int, seen *watcher, want func(*v1alpha1.Cluster) bool, do func(context.Context, client.Client, int) error) stage {
+func (b bench) stage(t *testing.T, name string, n int, seen *watcher, want func(*v1alpha1.Cluster) bool, do func(context.Context, client.Client, int) error) stage {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), stageTimeout)
 	defer cancel()
 	seen.expect(want)
-	begun, before := time.Now(), b.cpu(t)
+	begun, before := time.Now(), b.CPU(t)
 	stopProfile := b.profile(t, fmt.Sprintf("%s-%d", name, n))
 	next := make(chan int)
 	failures := make(chan error, users)
 	var clients sync.WaitGroup
 	for range users {
-		own := b.user(t)
+		own := b.User(t)
 		clients.Go(func() {
 			for i := range next {
 				seen.asked(client.ObjectKeyFromObject(cluster(i)))
@@ -166,7 +185,7 @@ func (b *bench) stage(t *testing.T, name string, n int, seen *watcher, want func
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	result := stage{elapsed: time.Since(begun), latencies: seen.latencies(), cpu: since(before, b.cpu(t))}
+	result := stage{elapsed: time.Since(begun), latencies: seen.latencies(), cpu: plane.Since(before, b.CPU(t))}
 	stopProfile()
 	if err := ctx.Err(); err != nil {
 		close(failures)
@@ -179,13 +198,13 @@ func (b *bench) stage(t *testing.T, name string, n int, seen *watcher, want func
 }
 
 // rest measures while nothing is asked.
-func (b *bench) rest(t *testing.T) idle {
+func (b bench) rest(t *testing.T) idle {
 	t.Helper()
 	time.Sleep(settle)
-	begun, before := time.Now(), b.cpu(t)
+	begun, before := time.Now(), b.CPU(t)
 	stopProfile := b.profile(t, "rest")
 	time.Sleep(atRest)
-	r := idle{during: time.Since(begun), cpu: since(before, b.cpu(t)), pss: b.memory(t)}
+	r := idle{during: time.Since(begun), cpu: plane.Since(before, b.CPU(t)), pss: b.Memory(t)}
 	stopProfile()
 	say(t, "at rest: cloudd %.2f%%, API server %.2f%%, etcd %.2f%% of a processor; cloudd %d MiB, API server %d MiB, etcd %d MiB",
 		r.percent(cloudd), r.percent(apiServer), r.percent(etcd), r.pss[cloudd]/measure.Mebibyte, r.pss[apiServer]/measure.Mebibyte, r.pss[etcd]/measure.Mebibyte)
@@ -194,16 +213,16 @@ func (b *bench) rest(t *testing.T) idle {
 
 // profile writes where cloudd and the API server spend their time into the folder that BENCH_CONTROL_PROFILES names, if
 // any.
-func (b *bench) profile(t *testing.T, name string) (stop func()) {
+func (b bench) profile(t *testing.T, name string) (stop func()) {
 	t.Helper()
 	dir := os.Getenv("BENCH_CONTROL_PROFILES")
 	if dir == "" {
 		return func() {}
 	}
-	admin, err := rest.HTTPClientFor(b.api.Config())
-	must(t, err)
+	admin, err := rest.HTTPClientFor(b.API.Config())
+	plane.Must(t, err)
 	var profiles sync.WaitGroup
-	for program, url := range map[string]string{cloudd: fmt.Sprintf("http://127.0.0.1:%d", b.ports["pprof"]), apiServer: b.api.URL()} {
+	for program, url := range map[string]string{cloudd: fmt.Sprintf("http://127.0.0.1:%d", b.Ports["pprof"]), apiServer: b.API.URL()} {
 		profiles.Go(func() {
 			response, err := admin.Get(url + "/debug/pprof/profile?seconds=20")
 			if err != nil {
@@ -228,20 +247,20 @@ type watcher struct {
 }
 
 // watch follows all clusters until the test ends.
-func (b *bench) watch(t *testing.T) *watcher {
+func (b bench) watch(t *testing.T) *watcher {
 	t.Helper()
 	w := &watcher{}
 	w.expect(func(*v1alpha1.Cluster) bool { return false })
-	informers, err := cache.New(b.api.Config(), cache.Options{Scheme: b.scheme, Mapper: b.client.RESTMapper()})
-	must(t, err)
+	informers, err := cache.New(b.API.Config(), cache.Options{Scheme: b.Scheme, Mapper: b.Client.RESTMapper()})
+	plane.Must(t, err)
 	informer, err := informers.GetInformer(t.Context(), &v1alpha1.Cluster{}, cache.BlockUntilSynced(false))
-	must(t, err)
+	plane.Must(t, err)
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { w.see(object, false) },
 		UpdateFunc: func(_, object any) { w.see(object, false) },
 		DeleteFunc: func(object any) { w.see(object, true) },
 	})
-	must(t, err)
+	plane.Must(t, err)
 	go func() { _ = informers.Start(t.Context()) }()
 	if !informers.WaitForCacheSync(t.Context()) {
 		t.Fatal("the watch does not start")

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"plasmacloud.io/plasmacloud/test/measure"
+	"plasmacloud.io/plasmacloud/test/measure/plane"
 )
 
 // stage is something that was done to all clusters.
@@ -115,7 +116,7 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 
 // The programs that are watched.
 const (
-	cloudd    = "cloudd"
-	apiServer = "kube-apiserver"
-	etcd      = "etcd"
+	cloudd    = plane.Cloudd
+	apiServer = plane.APIServer
+	etcd      = plane.Etcd
 )

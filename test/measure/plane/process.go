@@ -1,6 +1,4 @@
-//go:build bench
-
-package control
+package plane
 
 import (
 	"bufio"
@@ -18,7 +16,7 @@ import (
 const tick = 10 * time.Millisecond
 
 // children finds the programs that this process has started, by name.
-func children(t *testing.T) map[string]int {
+func children(t testing.TB) map[string]int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -39,7 +37,7 @@ func children(t *testing.T) map[string]int {
 			found[filepath.Base(name)] = pid
 		}
 	}
-	for _, name := range []string{cloudd, apiServer, etcd} {
+	for _, name := range []string{Cloudd, APIServer, Etcd} {
 		if found[name] == 0 {
 			t.Fatalf("%s does not run", name)
 		}
@@ -60,11 +58,11 @@ func stat(pid int) ([]string, error) {
 	return fields, nil
 }
 
-// cpu is the processor time that each program has taken so far.
-func (b *bench) cpu(t *testing.T) map[string]time.Duration {
+// CPU is the processor time that each program has taken so far.
+func (p *Plane) CPU(t testing.TB) map[string]time.Duration {
 	t.Helper()
 	times := map[string]time.Duration{}
-	for name, pid := range b.programs {
+	for name, pid := range p.programs {
 		fields, err := stat(pid)
 		if err != nil {
 			t.Fatal(err)
@@ -80,7 +78,8 @@ func (b *bench) cpu(t *testing.T) map[string]time.Duration {
 	return times
 }
 
-func since(before, after map[string]time.Duration) map[string]time.Duration {
+// Since is what was spent meanwhile.
+func Since(before, after map[string]time.Duration) map[string]time.Duration {
 	spent := map[string]time.Duration{}
 	for name := range after {
 		spent[name] = after[name] - before[name]
@@ -88,11 +87,11 @@ func since(before, after map[string]time.Duration) map[string]time.Duration {
 	return spent
 }
 
-// memory is what each program holds, pages that it shares counted in parts.
-func (b *bench) memory(t *testing.T) map[string]int64 {
+// Memory is what each program holds, pages that it shares counted in parts.
+func (p *Plane) Memory(t testing.TB) map[string]int64 {
 	t.Helper()
 	held := map[string]int64{}
-	for name, pid := range b.programs {
+	for name, pid := range p.programs {
 		rollup, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 		if err != nil {
 			t.Fatal(err)

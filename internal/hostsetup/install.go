@@ -83,18 +83,8 @@ func (i *Installer) Prerequisites(ctx context.Context, host Host, version string
 	if progress == nil {
 		progress = func(string) {}
 	}
-	progress("look at the host")
-	found, err := i.preflight(ctx, host, role)
+	found, err := i.ready(ctx, host, version, role, progress)
 	if err != nil {
-		return err
-	}
-	if err := i.keep(ctx, host, found); err != nil {
-		return err
-	}
-	if err := i.mark(ctx, host.Client, version); err != nil {
-		return err
-	}
-	if err := i.system(ctx, host, found); err != nil {
 		return err
 	}
 	laid, err := i.LayPrograms(ctx, host, version, runtimePrograms, progress)

@@ -3,7 +3,6 @@ package hostsetup
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -40,11 +39,7 @@ func (i *Installer) LayPrograms(ctx context.Context, host Host, version string, 
 	if err != nil {
 		return nil, err
 	}
-	content, err := json.MarshalIndent(manifest, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("write the manifest of a host's release: %w", err)
-	}
-	if _, err := host.Client.Upload(ctx, remote.Bytes(StepPrograms, path.Join(ReleaseDir, release.ManifestName), 0o644, content)); err != nil {
+	if err := layManifest(ctx, host.Client, manifest); err != nil {
 		return nil, err
 	}
 	links := map[string]string{}

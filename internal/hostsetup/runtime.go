@@ -6,7 +6,6 @@ import (
 	"embed"
 	"fmt"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/template"
@@ -167,21 +166,10 @@ func imageDigests(listing string) map[string]string {
 }
 
 func (i *Installer) importImages(ctx context.Context, host Host, images []release.Artifact, progress func(string)) error {
-	var pieces []piece
-	var blobs []string
-	seen := map[string]bool{}
-	for _, image := range images {
-		for _, blob := range append([]release.Blob{{SHA256: image.SHA256, Size: image.Size}}, image.Blobs...) {
-			if seen[blob.SHA256] {
-				continue
-			}
-			seen[blob.SHA256] = true
-			blobs = append(blobs, "blobs/sha256/"+blob.SHA256)
-			pieces = append(pieces, piece{
-				local: filepath.Join(i.release.Dir(), blob.Path()), path: path.Join(ReleaseDir, filepath.ToSlash(blob.Path())),
-				sha256: blob.SHA256, size: blob.Size, mode: 0o644,
-			})
-		}
+	pieces := i.imagePieces(images)
+	blobs := make([]string, len(pieces))
+	for n, piece := range pieces {
+		blobs[n] = "blobs/sha256/" + piece.sha256
 	}
 	if _, err := i.lay(ctx, host.Client, StepImages, pieces, progress); err != nil {
 		return err

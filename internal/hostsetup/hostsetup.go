@@ -139,6 +139,13 @@ type Distribution interface {
 	Clean(ctx context.Context, host *remote.Client) error
 }
 
+// Survivor is a Distribution whose cluster can go on from one control-plane host where most of the others are lost.
+type Survivor interface {
+	// Survive makes the host the only member of its datastore, with the data that it has: what only the others had is
+	// lost. It may be repeated.
+	Survive(ctx context.Context, host Host) error
+}
+
 // ErrQuorum refuses what would leave a datastore without a majority of its members.
 var ErrQuorum = errors.New("quorum would be lost")
 
@@ -154,6 +161,7 @@ type PreflightError struct {
 func (e *PreflightError) Error() string {
 	texts := make([]string, len(e.Findings))
 	for i, finding := range e.Findings {
+		finding.Subject = "" // it is the host
 		texts[i] = finding.String()
 	}
 	return fmt.Sprintf("host %s: preflight: %s", e.Host, strings.Join(texts, " | "))

@@ -110,7 +110,9 @@ func (b *build) askHosts(ctx context.Context, machines []v1alpha1.Machine, membe
 func distinct(findings []v1alpha1.Finding) []v1alpha1.Finding {
 	var all []v1alpha1.Finding
 	for _, finding := range findings {
-		if !slices.ContainsFunc(all, func(f v1alpha1.Finding) bool { return f.Check == finding.Check && f.Subject == finding.Subject && f.Repairable == finding.Repairable }) {
+		if !slices.ContainsFunc(all, func(f v1alpha1.Finding) bool {
+			return f.Check == finding.Check && f.Subject == finding.Subject && f.Repairable == finding.Repairable
+		}) {
 			all = append(all, finding)
 		}
 	}
@@ -161,18 +163,20 @@ func (b *build) lostMembers(machines []v1alpha1.Machine, members []balancer.Serv
 			})
 		}
 	}
-	left, majority := len(members)-len(findings), len(members)/2+1
+	left := len(members) - len(findings)
 	for i := range findings {
 		finding := &findings[i]
 		switch {
-		case left >= majority:
+		case left >= majority(len(members)):
 			finding.Repairable = true
 		case left == 0:
 			finding.Repairable = true
 			finding.Risk = "no machine of the control plane is left, and what the cluster held is only on them: it would begin anew and empty"
 			finding.Remedy = "bring a machine back, or restore a backup into a new cluster"
 		default:
-			finding.Risk = fmt.Sprintf("only %d of %d members of etcd are left, fewer than the %d that have to agree: taking others out could lose what was written last", left, len(members), majority)
+			finding.Repairable = true
+			finding.Risk = fmt.Sprintf("only %d of %d members of etcd are left, fewer than the %d that have to agree: going on with what one of them has could lose what was written last",
+				left, len(members), majority(len(members)))
 			finding.Remedy = "bring one of them back, or restore a backup into a new cluster"
 		}
 	}

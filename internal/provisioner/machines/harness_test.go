@@ -331,6 +331,10 @@ func (h *hosts) RemoveMember(_ context.Context, through hostsetup.Host, name str
 	return h.did("remove %s by %s", name, through.Name)
 }
 
+func (h *hosts) Survive(_ context.Context, host hostsetup.Host) error {
+	return h.did("survive %s", host.Name)
+}
+
 func (h *hosts) Health(_ context.Context, host hostsetup.Host, _ hostsetup.Role) ([]hostsetup.Finding, error) {
 	return []hostsetup.Finding{{Check: "kubelet", Subject: host.Name, Message: "it is stopped", Repairable: true}}, h.did("look %s", host.Name)
 }

@@ -100,7 +100,7 @@ func (b *build) settleLost(ctx context.Context) error {
 	}
 	gone = append(gone, unreachable...)
 	if len(gone) > 0 {
-		if err := b.takeOut(ctx, gone, len(members)); err != nil {
+		if gone, err = b.takeOut(ctx, gone, len(members)); err != nil {
 			return err
 		}
 	}
@@ -143,44 +143,71 @@ func (b *build) unreachable(ctx context.Context, machines []v1alpha1.Machine, go
 	return silent, nil
 }
 
-// takeOut takes lost members out of the datastore and of the record.
-func (b *build) takeOut(ctx context.Context, gone []string, members int) error {
+// takeOut takes lost members out of the datastore and of the record. It returns who is gone in the end.
+func (b *build) takeOut(ctx context.Context, gone []string, members int) ([]string, error) {
 	initialised, err := b.ReadJoin(ctx)
 	if err != nil {
-		return err
+		return gone, err
 	}
 	switch {
 	case initialised == nil:
 		// The machine that the control plane was to begin with: it begins with another.
-		return b.forget(ctx, gone)
+		return gone, b.forget(ctx, gone)
 	case len(gone) >= members && !b.Scope.Task.Spec.Force:
-		return task.Permanent(fmt.Errorf("all machines of the control plane are lost (%s), and with them what the cluster held: "+
+		return gone, task.Permanent(fmt.Errorf("all machines of the control plane are lost (%s), and with them what the cluster held: "+
 			"restore a backup into a new cluster, or begin anew with an empty one by `cloud k8s repair %s --force`", strings.Join(gone, ", "), b.Cluster.Name))
 	case len(gone) >= members:
-		return b.beginAnew(ctx, gone)
+		return gone, b.beginAnew(ctx, gone)
 	}
 	distribution, err := b.distribution()
 	if err != nil {
-		return err
+		return gone, err
+	}
+	through, err := b.another(ctx, gone)
+	if err != nil {
+		return gone, err
+	}
+	host, err := b.host(ctx, through)
+	if err != nil {
+		return gone, err
+	}
+	if members-len(gone) < majority(members) && b.Scope.Task.Spec.Force {
+		if gone, err = b.survive(ctx, distribution, host); err != nil {
+			return gone, err
+		}
 	}
 	for _, name := range gone {
-		through, err := b.another(ctx, gone)
-		if err != nil {
-			return err
-		}
-		host, err := b.host(ctx, through)
-		if err != nil {
-			return err
-		}
 		b.Scope.Report("%s is lost and leaves the control plane", name)
 		if err := distribution.RemoveMember(ctx, host, name); err != nil {
-			return quorum(err)
+			return gone, quorum(err)
 		}
 		if err := b.forget(ctx, []string{name}); err != nil {
-			return err
+			return gone, err
 		}
 	}
-	return nil
+	return gone, nil
+}
+
+func majority(members int) int { return members/2 + 1 }
+
+// survive goes on with what one machine has, as was asked for: all others are gone then, those that are well too.
+func (b *build) survive(ctx context.Context, distribution hostsetup.Distribution, host hostsetup.Host) (gone []string, err error) {
+	alone, ok := distribution.(hostsetup.Survivor)
+	if !ok {
+		return nil, quorum(hostsetup.ErrQuorum)
+	}
+	b.Scope.Log.Warn("most of the control plane is lost; it goes on with what one machine has, as was asked for", "machine", host.Name)
+	b.Scope.Report("%s goes on alone", host.Name)
+	if err := b.Unless(ctx, func(ctx context.Context) error { return alone.Survive(ctx, host) }); err != nil {
+		return nil, err
+	}
+	members, err := b.members(ctx)
+	for _, member := range members {
+		if member.Name != host.Name {
+			gone = append(gone, member.Name)
+		}
+	}
+	return gone, err
 }
 
 // another is a member that is not lost.

@@ -57,6 +57,25 @@ func TestLosingQuorumIsRefused(t *testing.T) {
 	}
 }
 
+// Where most are lost, one goes on alone when somebody says so, and others join it.
+func TestOneOfThreeGoesOnByForce(t *testing.T) {
+	w := newWorld(t, 3)
+	w.run(v1alpha1.OperationCreate, created...)
+	members := w.members()
+	w.lose(members[0].Name)
+	w.lose(members[1].Name)
+	w.force = true
+	w.hosts.forget()
+	w.run(v1alpha1.OperationRepair, repaired...)
+	if now := w.members(); len(now) != 3 || !isMember(now, members[2].Name) || isMember(now, members[0].Name) || isMember(now, members[1].Name) {
+		t.Errorf("members %v", now)
+	}
+	done := w.hosts.forget()
+	if !slices.Contains(done, "survive "+members[2].Name) || slices.ContainsFunc(done, func(text string) bool { return strings.HasPrefix(text, "init ") }) {
+		t.Errorf("%v", done)
+	}
+}
+
 // The only machine of a control plane holds everything: nobody begins anew without being told to.
 func TestTheOnlyMachineIsNotReplacedWithoutForce(t *testing.T) {
 	w := newWorld(t, 1)

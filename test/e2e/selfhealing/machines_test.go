@@ -59,13 +59,8 @@ func machineClusters(t *testing.T, host *lab.Node) {
 		three.healthy(t)
 	})
 	lab.Step(t, "a lost machine of three is replaced", func(t *testing.T) { oneOfThree(t, three) })
-	lab.Step(t, "two lost machines of three are left to people", func(t *testing.T) {
-		planes := three.machines(t, v1alpha1.MachineControlPlane)
-		host.Kubectl(t, append([]string{"delete", "pods", "-n", three.home, "--grace-period=0", "--force"}, planes[:2]...)...)
-		three.stalls(t, 2*time.Minute, v1alpha1.ReasonRepairRefused, "only 1 of 3 members", "backup")
-		if output, err := host.TryCloud("k8s", "repair", "trio", "--wait", "--timeout", "2m"); err == nil || !strings.Contains(output, "refused") {
-			t.Errorf("a repair without a majority: %v\n%s", err, output)
-		}
+	lab.Step(t, "two lost machines of three are replaced by force only", func(t *testing.T) { twoOfThree(t, three) })
+	lab.Step(t, "the highly available cluster goes", func(t *testing.T) {
 		host.Cloud(t, "k8s", "delete", "trio", "--yes", "--wait")
 		three.AwaitGone(t)
 	})
@@ -126,6 +121,25 @@ func oneOfThree(t *testing.T, p *patient) {
 	now := p.machines(t, v1alpha1.MachineControlPlane)
 	if len(now) != 3 || slices.Contains(now, lost) {
 		t.Errorf("machines %v, lost %s", now, lost)
+	}
+	p.Kubectl(t, "get", "configmap", "kept")
+}
+
+// twoOfThree loses the majority. By force the third goes on with what it has.
+func twoOfThree(t *testing.T, p *patient) {
+	planes := p.machines(t, v1alpha1.MachineControlPlane)
+	p.Host.Kubectl(t, append([]string{"delete", "pods", "-n", p.home, "--grace-period=0", "--force"}, planes[:2]...)...)
+	p.stalls(t, 2*time.Minute, v1alpha1.ReasonRepairRefused, "only 1 of 3 members", "backup", "--force")
+	if output, err := p.Host.TryCloud("k8s", "repair", p.Name, "--wait", "--timeout", "2m"); err == nil || !strings.Contains(output, "refused") {
+		t.Errorf("a repair without a majority: %v\n%s", err, output)
+	}
+	if now := p.machines(t, v1alpha1.MachineControlPlane); !slices.Equal(now, planes) {
+		t.Errorf("machines %v, though it was refused", now)
+	}
+	p.Host.Cloud(t, "k8s", "repair", p.Name, "--force", "--wait")
+	p.healthy(t)
+	if now := p.machines(t, v1alpha1.MachineControlPlane); len(now) != 3 || !slices.Contains(now, planes[2]) {
+		t.Errorf("machines %v, %s was left", now, planes[2])
 	}
 	p.Kubectl(t, "get", "configmap", "kept")
 }

@@ -23,15 +23,18 @@ const (
 	platform  = "plasmacloud-system"
 )
 
-func TestSelfHealing(t *testing.T) {
+func TestHosted(t *testing.T)   { scenario(t, hostedClusters) }
+func TestMachines(t *testing.T) { scenario(t, machineClusters) }
+
+// scenario hurts clusters on a platform of their own.
+func scenario(t *testing.T, hurt func(t *testing.T, host *lab.Node)) {
 	l := lab.New(t)
 	host := l.Node(t, "host")
 	lab.Step(t, "up", func(t *testing.T) {
 		host.Cloud(t, "up", "--data-dir", host.Data.Path())
 		hurry(t, host)
 	})
-	hostedClusters(t, host)
-	machineClusters(t, host)
+	hurt(t, host)
 	lab.Step(t, "down", func(t *testing.T) { host.Cloud(t, "down", "--data-dir", host.Data.Path(), "--purge", "--yes") })
 }
 

@@ -150,7 +150,8 @@ func (w *Workspace) pushErrored(ctx context.Context) error {
 	if err != nil {
 		return w.fail(ctx, "save the state of", nil, err)
 	}
-	if err := engine.StatePush(ctx, file, tfexec.LockTimeout(w.driver.config.LockTimeout.String())); err != nil {
+	// Pushing, alone of all commands, takes no lock unless it is told to; and without one nothing is written.
+	if err := engine.StatePush(ctx, file, tfexec.Lock(true), tfexec.LockTimeout(w.driver.config.LockTimeout.String())); err != nil {
 		return w.fail(ctx, "save the state of", nil, err)
 	}
 	if err := os.Remove(file); err != nil {

@@ -107,6 +107,9 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, stack string, err
 		http.Error(w, "the state's store failed", status)
 		return
 	}
+	if status != http.StatusNotFound {
+		h.log.WarnContext(r.Context(), "state refused", "stack", stack, "method", r.Method, "error", err)
+	}
 	http.Error(w, err.Error(), status)
 }
 

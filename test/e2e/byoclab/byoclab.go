@@ -31,6 +31,7 @@ type Lab struct {
 	Driver  *terraform.Driver
 	Backend *state.Backend
 	Log     *Log
+	Tofu    string // the program
 
 	release *release.Cloud
 	tokens  *state.Tokens
@@ -68,7 +69,7 @@ func New(t *testing.T, lockTimeout time.Duration) *Lab {
 	must(t, err)
 	l.release, err = release.OpenCloud(dir)
 	must(t, err)
-	tofu, err := l.release.Tofu()
+	l.Tofu, err = l.release.Tofu()
 	must(t, err)
 	store, err := state.NewDirectory(l.states)
 	must(t, err)
@@ -78,6 +79,11 @@ func New(t *testing.T, lockTimeout time.Duration) *Lab {
 	must(t, err)
 	l.tokens, err = state.NewTokens(bytes.Repeat([]byte{9}, state.KeySize), time.Now)
 	must(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the log:\n%s", l.Log)
+		}
+	})
 	handler := state.NewHandler(l.Backend, l.tokens, log)
 	l.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l.mu.Lock()
@@ -91,7 +97,7 @@ func New(t *testing.T, lockTimeout time.Duration) *Lab {
 	}))
 	t.Cleanup(l.server.Close)
 	l.Driver, err = terraform.New(t.Context(), terraform.Config{
-		Binary: tofu, Mirror: l.release.Mirror(), Root: l.root, LockTimeout: lockTimeout, Grace: time.Minute, Log: log,
+		Binary: l.Tofu, Mirror: l.release.Mirror(), Root: l.root, LockTimeout: lockTimeout, Grace: time.Minute, Log: log,
 	})
 	must(t, err)
 	return l

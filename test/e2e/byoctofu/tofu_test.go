@@ -11,6 +11,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -276,5 +277,14 @@ func TestMistakesAreToldOnce(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func TestConfigurationsAreFormatted(t *testing.T) {
+	b := newBench(t)
+	command := exec.CommandContext(t.Context(), b.Tofu, "fmt", "-check", "-diff", "-recursive", "../../../terraform")
+	command.Env = []string{"TF_CLI_CONFIG_FILE=/dev/null"}
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Errorf("run `tofu fmt -recursive terraform`: %v\n%s", err, out)
 	}
 }

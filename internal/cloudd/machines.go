@@ -63,7 +63,7 @@ func (d *Daemon) newMachineClusters(shared base.Config) (*machineClusters, error
 
 // firewall returns what installs a cluster's security group on a machine.
 func (m *machineClusters) firewall(c *v1alpha1.Cluster) func(ctx context.Context, host *remote.Client, role hostsetup.Role) error {
-	return firewall(m.manager.GetClient(), c)
+	return firewall(m.manager.GetAPIReader(), c) // a member that came a moment ago has to be let in
 }
 
 // checkFirewall tells what is wrong with it.

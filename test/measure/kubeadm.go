@@ -75,7 +75,7 @@ func BringMachine(t *testing.T, catalogue *release.Catalogue, node *lab.Node, ve
 }
 
 // Machines boots new machines as pods of the node's cluster, all at once, and returns their addresses when they are up and
-// have their images. They end with the test, or the part of it, unless they are removed before.
+// have their images.
 func Machines(t *testing.T, node *lab.Node, image, images string, names ...string) []string {
 	t.Helper()
 	var manifest strings.Builder
@@ -86,7 +86,6 @@ func Machines(t *testing.T, node *lab.Node, image, images string, names ...strin
 		}
 	}
 	node.KubectlWith(t, manifest.String(), "apply", "-f", "-")
-	t.Cleanup(func() { RemoveMachines(t, node, names...) })
 	addresses := make([]string, len(names))
 	for i, name := range names {
 		node.Kubectl(t, "wait", "pod/"+name, "--for=condition=Ready", "--timeout=100s")

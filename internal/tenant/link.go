@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -23,6 +24,8 @@ const (
 	startDelay  = 300 * time.Millisecond
 	startPeriod = time.Minute
 	longDelay   = 30 * time.Second
+	// makingDelay is how often it is looked for the kubeconfig of a cluster that has none yet: somebody makes it just now.
+	makingDelay = time.Second
 	// knownFor is how long a kubeconfig is used again that has not led anywhere.
 	knownFor = 5 * time.Second
 
@@ -87,6 +90,9 @@ func (l *link) run(ctx context.Context) {
 			return
 		}
 		limit := longDelay
+		if apierrors.IsNotFound(err) {
+			limit = makingDelay
+		}
 		if l.connections.config.Clock.Since(began) < startPeriod {
 			limit = startDelay
 		}

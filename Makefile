@@ -95,9 +95,9 @@ $(E2E): e2e-%: distro build ## Run one scenario on real nodes, as root
 
 # Names of packages have no hyphens; those of scenarios may.
 .PHONY: e2e-self-healing e2e-kubeadm-ha e2e-ssh-hosts
-e2e-self-healing: e2e-selfhealing
-e2e-kubeadm-ha: e2e-kubeadmha
-e2e-ssh-hosts: e2e-sshhosts
+e2e-self-healing: e2e-selfhealing ## The scenario selfhealing
+e2e-kubeadm-ha: e2e-kubeadmha ## The scenario kubeadmha
+e2e-ssh-hosts: e2e-sshhosts ## The scenario sshhosts
 
 # What is about clusters in clouds needs their part of the release too.
 $(filter e2e-byoc%,$(E2E)): distro-byoc

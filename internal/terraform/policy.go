@@ -161,6 +161,17 @@ func (r Resource) Texts(name string) []string {
 	return texts
 }
 
+// Map is a field of texts by name, as tags are.
+func (r Resource) Map(name string) map[string]string {
+	texts := map[string]string{}
+	for key, value := range object(r.fields[name]) {
+		if text, ok := value.(string); ok {
+			texts[key] = text
+		}
+	}
+	return texts
+}
+
 // Blocks are the nested blocks of a name.
 func (r Resource) Blocks(name string) []Resource {
 	list, _ := r.fields[name].([]any)

@@ -13,13 +13,13 @@ func (t tags) List(context.Context, string) ([]Tagged, error) { return t, nil }
 
 func TestWhatWasLeftBehindIsRecognised(t *testing.T) {
 	finder := Finder(tags{
-		{"arn:aws:ec2:eu-west-1:1:vpc/vpc-1", map[string]string{"Name": "main"}},
-		{"arn:aws:ec2:eu-west-1:1:subnet/subnet-1", map[string]string{"Name": "main-a"}},
-		{"arn:aws:ec2:eu-west-1:1:subnet/subnet-2", map[string]string{"Name": "main-twice"}},
-		{"arn:aws:ec2:eu-west-1:1:subnet/subnet-3", map[string]string{"Name": "main-twice"}},
-		{"arn:aws:kms:eu-west-1:1:key/key-1", nil},
+		{ARN: "arn:aws:ec2:eu-west-1:1:vpc/vpc-1", Tags: map[string]string{"Name": "main"}},
+		{ARN: "arn:aws:ec2:eu-west-1:1:subnet/subnet-1", Tags: map[string]string{"Name": "main-a"}},
+		{ARN: "arn:aws:ec2:eu-west-1:1:subnet/subnet-2", Tags: map[string]string{"Name": "main-twice"}},
+		{ARN: "arn:aws:ec2:eu-west-1:1:subnet/subnet-3", Tags: map[string]string{"Name": "main-twice"}},
+		{ARN: "arn:aws:kms:eu-west-1:1:key/key-1", Tags: nil},
 	})
-	translatetest.Found(t, finder, map[string]translatetest.FoundCase{
+	translatetest.Found(t, finder, map[string][3]string{
 		"the network":             {"aws_vpc", `{"tags_all":{"Name":"main"}}`, "vpc-1"},
 		"a subnet":                {"aws_subnet", `{"tags_all":{"Name":"main-a"}}`, "subnet-1"},
 		"a subnet that is not":    {"aws_subnet", `{"tags_all":{"Name":"main-b"}}`, ""},

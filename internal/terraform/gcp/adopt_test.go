@@ -7,7 +7,7 @@ import (
 )
 
 func TestWhatWasLeftBehindHasAName(t *testing.T) {
-	translatetest.Found(t, Finder("p", "r"), map[string]translatetest.FoundCase{
+	translatetest.Found(t, Finder("p", "r"), map[string][3]string{
 		"a network":         {"google_compute_network", `{"name":"main"}`, "projects/p/global/networks/main"},
 		"a subnetwork":      {"google_compute_subnetwork", `{"name":"main"}`, "projects/p/regions/r/subnetworks/main"},
 		"NAT":               {"google_compute_router_nat", `{"name":"main","router":"x"}`, "projects/p/regions/r/routers/x/main"},

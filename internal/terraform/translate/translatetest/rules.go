@@ -64,20 +64,18 @@ func With(t *testing.T, object, changes string) string {
 	return string(data)
 }
 
-// FoundCase is a resource that is to be created, and the ID that a finder has for it: empty for none.
-type FoundCase struct{ Type, After, ID string }
-
-// Found checks what a finder finds.
-func Found(t *testing.T, finder terraform.Finder, cases map[string]FoundCase) {
+// Found checks what a finder finds: of the type of a resource that is to be created and its fields as JSON, the ID, or
+// nothing.
+func Found(t *testing.T, finder terraform.Finder, cases map[string][3]string) {
 	t.Helper()
 	for name, test := range cases {
-		plan, err := terraform.ParsePlan([]byte(`{"format_version":"1.2","resource_changes":[{"address":"a.b","type":"` + test.Type + `","change":{"actions":["create"],"after":` + test.After + `}}]}`))
+		plan, err := terraform.ParsePlan([]byte(`{"format_version":"1.2","resource_changes":[{"address":"a.b","type":"` + test[0] + `","change":{"actions":["create"],"after":` + test[1] + `}}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		found, err := finder.Find(t.Context(), "stack", plan.Changes)
-		if err != nil || found["a.b"] != test.ID {
-			t.Errorf("%s: %v, %v, want %q", name, found, err, test.ID)
+		if err != nil || found["a.b"] != test[2] {
+			t.Errorf("%s: %v, %v, want %q", name, found, err, test[2])
 		}
 	}
 }

@@ -164,6 +164,9 @@ func (d *Distribution) mendedSettings(ctx context.Context, host hostsetup.Host, 
 		if !hasToken {
 			s.TokenFile = "" // a node that has joined needs none
 		}
+		if last != nil && host.Labels == nil && host.Taints == nil && host.KubeletArgs == nil {
+			s.NodeLabels, s.NodeTaints, s.KubeletArgs = last.NodeLabels, last.NodeTaints, last.KubeletArgs // whoever repairs does not know them
+		}
 		return s, nil
 	}
 	at := first

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -92,11 +93,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	found, ripens := m.ripe(findings, r.Limits, r.Clock.Now())
 	verdict := judge(found, historyOf(c, tasks), r.Limits, r.Clock.Now())
+	if verdict.repair {
+		if err := r.request(ctx, c, found); apierrors.IsConflict(err) {
+			return ctrl.Result{RequeueAfter: calmDown}, nil // somebody was faster, and may have mended it
+		} else if err != nil {
+			return ctrl.Result{}, err
+		}
+	}
 	if err := r.tell(ctx, c, verdict.health, len(findings) > len(found)); err != nil {
 		return ctrl.Result{}, err
-	}
-	if verdict.repair {
-		return ctrl.Result{RequeueAfter: r.interval()}, r.request(ctx, c, found)
 	}
 	again := r.interval()
 	for _, earlier := range []time.Time{ripens, verdict.again} {
@@ -118,19 +123,21 @@ func (r *Reconciler) look(ctx context.Context, c *v1alpha1.Cluster, auditor prov
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	now := r.Clock.Now()
+	r.mu.Lock()
 	thorough := !now.Before(m.thorough)
-	began := now
+	if thorough { // what is changed from now on is looked at by the next one
+		m.thorough = now.Add(wait.Jitter(r.Limits.Thorough, spread))
+	}
+	r.mu.Unlock()
 	findings, err := auditor.Audit(ctx, c, thorough)
 	if err == nil {
 		var common []v1alpha1.Finding
 		common, err = r.common(ctx, c)
 		findings = append(findings, common...)
 	}
-	r.Metrics.audited(c, findings, err, r.Clock.Since(began))
-	if err == nil && thorough && len(findings) == 0 { // what was found is looked at again as thoroughly
-		r.mu.Lock()
-		m.thorough = now.Add(wait.Jitter(r.Limits.Thorough, spread))
-		r.mu.Unlock()
+	r.Metrics.audited(c, findings, err, r.Clock.Since(now))
+	if thorough && (err != nil || len(findings) > 0) { // what was found is looked at again as thoroughly
+		r.doubt(client.ObjectKeyFromObject(c))
 	}
 	return findings, err
 }
@@ -176,7 +183,7 @@ func (r *Reconciler) request(ctx context.Context, c *v1alpha1.Cluster, findings 
 	metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationRepair, request.String())
 	err := r.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("ask for a repair: %w", err))
+		return fmt.Errorf("ask for a repair: %w", err)
 	}
 	r.Metrics.requested(c, findings)
 	ctrl.LoggerFrom(ctx).Info("asked for a repair", "cluster", client.ObjectKeyFromObject(c), "reason", request.Reason)

@@ -46,7 +46,9 @@ type site struct {
 // Reach implements machine.Reacher.
 type reacher func(ctx context.Context, key machine.Key) (*remote.Client, error)
 
-func (r reacher) Reach(ctx context.Context, key machine.Key) (*remote.Client, error) { return r(ctx, key) }
+func (r reacher) Reach(ctx context.Context, key machine.Key) (*remote.Client, error) {
+	return r(ctx, key)
+}
 
 func newSite(t *testing.T) *site {
 	t.Helper()

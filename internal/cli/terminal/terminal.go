@@ -85,5 +85,5 @@ func (q queue) Next() *remotecommand.TerminalSize {
 	if !ok {
 		return nil
 	}
-	return &remotecommand.TerminalSize{Width: uint16(size.Width), Height: uint16(size.Height)} //nolint:gosec // a terminal is no wider
+	return &remotecommand.TerminalSize{Width: uint16(size.Width), Height: uint16(size.Height)}
 }

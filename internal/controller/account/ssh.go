@@ -56,7 +56,7 @@ func (r *Reconciler) describeSSH(ctx context.Context, account *v1alpha1.Account)
 
 func show(o machinessh.Occupancy) v1alpha1.SSHHostStatus {
 	shown := v1alpha1.SSHHostStatus{
-		Address: o.Host.Access.Address, Port: int32(o.Host.Access.Port), //nolint:gosec // a port
+		Address: o.Host.Access.Address, Port: int32(o.Host.Access.Port),
 		Cluster: o.Holder.Cluster, Machine: o.Holder.Name, Problem: o.Problem,
 	}
 	if fingerprint, err := remote.Fingerprint(o.HostKey); err == nil {

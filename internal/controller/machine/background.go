@@ -67,11 +67,11 @@ type Background struct {
 	clock  clock.Clock
 	config BackgroundConfig
 	slots  chan struct{}
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
+	done   chan struct{} // is closed by Close
 	works  sync.WaitGroup
 
 	mu       sync.Mutex
+	closed   bool
 	changed  []func(types.NamespacedName)
 	machines map[types.UID]*work
 }
@@ -96,16 +96,25 @@ func NewBackground(joiner Joiner, clk clock.Clock, config BackgroundConfig) *Bac
 	config.Timeout = cmp.Or(config.Timeout, 30*time.Minute)
 	config.FirstWait = cmp.Or(config.FirstWait, 5*time.Second)
 	config.LastWait = cmp.Or(config.LastWait, 2*time.Minute)
-	ctx, cancel := context.WithCancel(context.Background())
 	return &Background{
-		joiner: joiner, clock: clk, config: config, slots: make(chan struct{}, config.Limit), ctx: ctx, cancel: cancel,
+		joiner: joiner, clock: clk, config: config, slots: make(chan struct{}, config.Limit), done: make(chan struct{}),
 		machines: map[types.UID]*work{},
 	}
 }
 
 // Close stops all work, and waits for that.
 func (b *Background) Close() {
-	b.cancel()
+	b.mu.Lock()
+	if !b.closed {
+		b.closed = true
+		close(b.done)
+	}
+	for _, w := range b.machines {
+		if w.cancel != nil {
+			w.cancel()
+		}
+	}
+	b.mu.Unlock()
 	b.works.Wait()
 }
 
@@ -135,7 +144,7 @@ func (b *Background) Ensure(job Job) Progress {
 		b.machines[job.Machine.UID] = w
 	}
 	done := w.joined || w.prepared && job.Token == ""
-	if w.cancel == nil && !w.ended && !done && !b.clock.Now().Before(w.retryAt) && b.ctx.Err() == nil {
+	if w.cancel == nil && !w.ended && !done && !b.clock.Now().Before(w.retryAt) && !b.closed {
 		b.begin(w, job)
 	}
 	return Progress{Message: w.message, Done: done, Err: w.err}
@@ -143,7 +152,7 @@ func (b *Background) Ensure(job Job) Progress {
 
 // begin starts work. The lock is held.
 func (b *Background) begin(w *work, job Job) {
-	ctx, cancel := context.WithCancel(b.ctx)
+	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = cancel
 	if w.err == nil {
 		w.message = "it waits for its turn to be set up"
@@ -162,7 +171,7 @@ func (b *Background) begin(w *work, job Job) {
 		select {
 		case <-timer.C():
 			b.tell(name)
-		case <-b.ctx.Done():
+		case <-b.done:
 		}
 	})
 }

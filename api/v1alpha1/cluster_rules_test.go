@@ -77,6 +77,7 @@ func addressExamples() []example {
 
 func clusterTransitions() []example {
 	const fixed = "it cannot change; make a new cluster"
+	const oneOrSeveral = "a single server keeps its objects in SQLite and several keep them in etcd, and one does not become the other; make a new cluster"
 	return []example{
 		{kind: "Cluster", from: "type: Hosted", accepts: []string{"tenancy: Shared"}, rejects: []string{"type: Fake"}, field: "spec.type", says: fixed},
 		{kind: "Cluster", from: "access: {port: 30001}", accepts: []string{"access: {port: 30001, cidrs: [203.0.113.0/24]}"}, rejects: []string{"access: {port: 30002}", "access: {}"},
@@ -90,6 +91,12 @@ func clusterTransitions() []example {
 		{kind: "Cluster", from: "clusterNetwork: {serviceCIDR: 172.20.0.0/16}", accepts: []string{"clusterNetwork: {serviceCIDR: 172.20.0.0/16}, host: x"}, rejects: []string{""},
 			field: "spec.clusterNetwork.serviceCIDR", says: fixed},
 		{kind: "Cluster", from: "clusterNetwork: {domain: a.b}", accepts: []string{"clusterNetwork: {domain: a.b}, host: x"}, rejects: []string{""}, field: "spec.clusterNetwork.domain", says: fixed},
+		{kind: "Cluster", from: "type: K3s, controlPlane: {replicas: 3}", accepts: []string{"type: K3s, controlPlane: {replicas: 5}"}, rejects: []string{"type: K3s, controlPlane: {replicas: 1}"},
+			field: "spec.controlPlane.replicas", says: oneOrSeveral},
+		{kind: "Cluster", from: "type: K3s, controlPlane: {replicas: 1}", accepts: []string{"type: K3s, controlPlane: {replicas: 1}, host: x"}, rejects: []string{"type: K3s, controlPlane: {replicas: 3}"},
+			field: "spec.controlPlane.replicas", says: oneOrSeveral},
+		{kind: "Cluster", from: "type: Kubeadm, controlPlane: {replicas: 1}", accepts: []string{"type: Kubeadm, controlPlane: {replicas: 3}"}, rejects: []string{"type: Kubeadm, controlPlane: {replicas: 2}"},
+			field: "spec.controlPlane.replicas", says: "a control plane on machines runs etcd, which needs an odd number to agree; use 1, 3 or 5"},
 		{kind: "Cluster", from: "clusterNetwork: {cni: none}", accepts: []string{"clusterNetwork: {cni: none}, host: x"}, rejects: []string{""}, field: "spec.clusterNetwork.cni", says: fixed},
 	}
 }

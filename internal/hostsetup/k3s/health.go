@@ -170,6 +170,9 @@ func (d *Distribution) mendedSettings(ctx context.Context, host hostsetup.Host, 
 		return s, nil
 	}
 	at := first
+	if last != nil {
+		cluster.HA = last.highlyAvailable()
+	}
 	if last != nil && hasToken {
 		at = last.place()
 	}

@@ -115,8 +115,12 @@ func (d *Distribution) Init(ctx context.Context, host hostsetup.Host, cluster ho
 // JoinControlPlane implements hostsetup.Distribution.
 func (d *Distribution) JoinControlPlane(ctx context.Context, host, first hostsetup.Host, cluster hostsetup.Cluster) error {
 	const step = "join control plane"
-	if !cluster.HA {
-		return fmt.Errorf("host %s: %s: the cluster keeps its objects in SQLite, which a single server has to itself", host, step)
+	begun, err := lastSettings(ctx, step, first, server)
+	if err != nil {
+		return err
+	}
+	if !cluster.HA || (begun != nil && !begun.highlyAvailable()) {
+		return fmt.Errorf("host %s: %s: the cluster keeps its objects in SQLite, which a single server has to itself: make a new cluster with several", host, step)
 	}
 	// Whoever has it owns the cluster: it goes from server to server, and nowhere else.
 	content, err := first.Client.Download(ctx, step, clusterToken, 1<<12)
@@ -129,15 +133,14 @@ func (d *Distribution) JoinControlPlane(ctx context.Context, host, first hostset
 	return d.serve(ctx, step, host, cluster, further)
 }
 
-// serve sees that a server runs on the host. One that runs already stays what it was in the beginning: it need not be
-// restarted for that.
+// serve sees that a server runs on the host. One that runs already stays what it was in the beginning, with its datastore.
 func (d *Distribution) serve(ctx context.Context, step string, host hostsetup.Host, cluster hostsetup.Cluster, at place) error {
 	last, err := lastSettings(ctx, step, host, server)
 	if err != nil {
 		return err
 	}
-	if last != nil && cluster.HA {
-		at = last.place()
+	if last != nil {
+		at, cluster.HA = last.place(), last.highlyAvailable()
 	}
 	if err := d.run(ctx, step, host, server, d.serverSettings(host, cluster, at), false); err != nil {
 		return err

@@ -62,6 +62,9 @@ func (s *settings) place() place {
 	return first
 }
 
+// highlyAvailable tells whether the server with these settings keeps its objects in etcd, with others or to have others.
+func (s *settings) highlyAvailable() bool { return s.ClusterInit || s.Server != "" }
+
 // disabled is what k3s brings along and the platform has its own of.
 var disabled = []string{"servicelb", "traefik", "flannel", "local-storage"}
 

@@ -52,6 +52,7 @@ const (
 	ReasonDeleting       = "Deleting"
 	ReasonTaskRunning    = "TaskRunning"
 	ReasonTaskFailed     = "TaskFailed"
+	ReasonTaskRetried    = "TaskRetried"
 	ReasonWaiting        = "Waiting"
 	ReasonParentMissing  = "ParentMissing"
 	ReasonParentNotReady = "ParentNotReady"

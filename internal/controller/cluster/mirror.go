@@ -5,11 +5,16 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/controller/machine"
 	"plasmacloud.io/plasmacloud/internal/controller/status"
 	"plasmacloud.io/plasmacloud/internal/provisioner"
 )
+
+// maxNote is how long the note of an event may be.
+const maxNote = 1024
 
 // mirror tells in the cluster's status how its tasks fare.
 func (r *Reconciler) mirror(s *scope) {
@@ -37,7 +42,7 @@ func (r *Reconciler) mirror(s *scope) {
 	case v1alpha1.TaskFailed, v1alpha1.TaskCancelled:
 		r.fail(c, latest)
 	default:
-		progress(c, latest)
+		r.progress(c, latest)
 	}
 }
 
@@ -107,7 +112,7 @@ func (r *Reconciler) fail(c *v1alpha1.Cluster, task *v1alpha1.Task) {
 	message := fmt.Sprintf("%s failed at step %s: %s; mend it, then change the cluster's spec or run `cloud k8s repair %s`",
 		strings.ToLower(string(task.Spec.Operation)), task.Status.Step, task.Status.Error, c.Name)
 	if c.Status.Phase != v1alpha1.PhaseFailed {
-		r.Recorder.Eventf(c, task, "Warning", v1alpha1.ReasonTaskFailed, string(task.Spec.Operation), "%s", message)
+		r.Recorder.Eventf(c, task, "Warning", v1alpha1.ReasonTaskFailed, string(task.Spec.Operation), "%s", message[:min(len(message), maxNote)])
 	}
 	c.Status.Phase = v1alpha1.PhaseFailed
 	c.Status.Progress = task.Status.Progress
@@ -140,7 +145,7 @@ func mirrorHealth(c *v1alpha1.Cluster, latest *v1alpha1.Task) {
 	}
 }
 
-func progress(c *v1alpha1.Cluster, task *v1alpha1.Task) {
+func (r *Reconciler) progress(c *v1alpha1.Cluster, task *v1alpha1.Task) {
 	switch task.Spec.Operation {
 	case v1alpha1.OperationCreate:
 		c.Status.Phase = v1alpha1.PhaseProvisioning
@@ -155,6 +160,9 @@ func progress(c *v1alpha1.Cluster, task *v1alpha1.Task) {
 	message := "task " + task.Name
 	if task.Status.Error != "" {
 		message += " tries again after: " + task.Status.Error
+		if before := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionProgressing); before == nil || before.Message != message {
+			r.Recorder.Eventf(c, task, "Warning", v1alpha1.ReasonTaskRetried, string(task.Spec.Operation), "%s", message[:min(len(message), maxNote)])
+		}
 	}
 	status.Set(&c.Status.Conditions, c, v1alpha1.ConditionProgressing, true, v1alpha1.ReasonTaskRunning, message)
 	status.Set(&c.Status.Conditions, c, v1alpha1.ConditionStalled, false, v1alpha1.ReasonTaskRunning, "")

@@ -14,7 +14,7 @@ func (b *build) awaitNodes(ctx context.Context) error {
 	begun := b.StepStarted("nodes")
 	return b.AwaitNodes(ctx, tolerance/2, []base.Watcher{b.watchControlPlane}, func(ctx context.Context, settled, failed bool) (bool, string, error) {
 		if settled || failed || b.Clock.Since(begun) > tolerance {
-			return b.allReplicas(ctx)
+			return b.allReplicas(ctx, b.Clock.Since(begun) > tolerance)
 		}
 		return false, "", nil
 	})
@@ -24,13 +24,16 @@ func (b *build) watchControlPlane(ctx context.Context) (watch.Interface, error) 
 	return b.Client.AppsV1().Deployments(b.Home).Watch(ctx, base.Only(controlPlaneName))
 }
 
-func (b *build) allReplicas(ctx context.Context) (bool, string, error) {
+// allReplicas gives the control plane all of its replicas. What keeps one of them from running is an error where it has
+// lasted.
+func (b *build) allReplicas(ctx context.Context, lasted bool) (bool, string, error) {
 	deployment, err := b.scaleOut(ctx)
 	if err != nil {
 		return false, "", err
 	}
 	if done, waitsFor := complete(deployment); !done {
-		return false, waitsFor, nil
+		_, err := b.look(ctx, lasted)
+		return false, waitsFor, err
 	}
 	site, err := b.Site(ctx)
 	if err != nil {

@@ -89,7 +89,7 @@ func (n *Node) processesInside() ([]string, error) {
 // mountsBelow lists the mount points inside of directories.
 func mountsBelow(dirs ...string) ([]string, error) {
 	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
-		below := func(dir string) bool { return strings.HasPrefix(m.Mountpoint, dir+"/") }
+		below := func(dir string) bool { return m.Mountpoint == dir || strings.HasPrefix(m.Mountpoint, dir+"/") }
 		return !slices.ContainsFunc(dirs, below), false
 	})
 	var points []string

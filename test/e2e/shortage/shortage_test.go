@@ -23,53 +23,39 @@ const namespace = "project-default"
 
 func TestShortage(t *testing.T) {
 	l := lab.New(t)
+	mountDisk(t, l)
 	host := l.Node(t, "host")
-	disk := mountDisk(t, host)
 	lab.Step(t, "up", func(t *testing.T) { host.Cloud(t, "up", "--data-dir", host.Data.Path()) })
 	lab.Step(t, "an image is missing", func(t *testing.T) { missingImage(t, l, host) })
 	lab.Step(t, "a port is in use", func(t *testing.T) { portInUse(t, host) })
-	lab.Step(t, "the disk is full", func(t *testing.T) { fullDisk(t, host, disk) })
+	lab.Step(t, "the disk is full", func(t *testing.T) { fullDisk(t, host, l.Dir) })
 	lab.Step(t, "down", func(t *testing.T) { host.Cloud(t, "down", "--data-dir", host.Data.Path(), "--purge", "--yes") })
 }
 
 // diskSize is enough for the images of everything and some clusters.
 const diskSize = 8 << 30
 
-// mountDisk gives the host a disk of its own for its data, so that it can run full.
-func mountDisk(t *testing.T, host *lab.Node) (mountPoint string) {
+// mountDisk gives the lab a disk of its own for its data, so that it can run full. It goes when the lab does.
+func mountDisk(t *testing.T, l *lab.Lab) {
 	t.Helper()
-	mountPoint = host.Data.Path()
-	image := mountPoint + ".ext4"
-	run := func(name string, args ...string) {
-		t.Helper()
-		if output, err := exec.Command(name, args...).CombinedOutput(); err != nil {
-			t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, output)
-		}
-	}
-	file, err := os.Create(image)
+	image, err := os.CreateTemp("", "shortage-*.ext4")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := file.Truncate(diskSize); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(mountPoint, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	run("mkfs.ext4", "-q", "-m", "0", image)
-	run("mount", "-o", "loop", image, mountPoint)
-	t.Cleanup(func() {
-		host.Purge(t)
-		run("umount", mountPoint)
-		if err := os.Remove(image); err != nil {
+	// Whoever mounts it holds it for as long as that lasts.
+	defer func() {
+		if err := errors.Join(image.Close(), os.Remove(image.Name())); err != nil {
 			t.Error(err)
 		}
-	})
-	host.LayToolbox(t)
-	return mountPoint
+	}()
+	if err := image.Truncate(diskSize); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{{"mkfs.ext4", "-q", "-m", "0", image.Name()}, {"mount", "-o", "loop", image.Name(), l.Dir}} {
+		if output, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, output)
+		}
+	}
 }
 
 // missingImage takes the scheduler's image of an older version away, of which there are no clusters yet.

@@ -20,10 +20,14 @@ type Occupancy struct {
 	Problem string
 }
 
-// Occupancy tells who has the hosts of an account, in the order of its inventory.
+// Occupancy tells who has the hosts of an account, in the order of its inventory. What was left lying on the way is taken
+// up again: a machine whose owner was forced to forget it still has to give its host back.
 func (d *Driver) Occupancy(ctx context.Context, account types.NamespacedName) ([]Occupancy, error) {
 	hosts, err := d.Inventory.Hosts(ctx, account)
 	if err != nil {
+		return nil, err
+	}
+	if _, err := d.List(ctx, machine.Filter{}); err != nil {
 		return nil, err
 	}
 	tenancies, err := d.tenancies(ctx)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -26,6 +27,8 @@ var (
 	claimScript string
 	//go:embed script/keys.sh
 	keysScript string
+	//go:embed script/address.sh
+	addressScript string
 )
 
 // validFiles tells whether the files of a description can be laid. Those of the driver are its own.
@@ -53,8 +56,13 @@ func (d *Driver) ready(ctx context.Context, l *lease, host Host) (*lease, error)
 	if err := d.verify(ctx, l, client); err != nil {
 		return l, err
 	}
+	address, err := addressOf(ctx, client)
+	if err != nil {
+		return l, err
+	}
 	claimed, err := d.changeLease(ctx, l.Spec.Key, l.ID, func(l *lease) {
 		l.Claimed = l.Claimed || l.State == machine.StatePending
+		l.Address = address
 	})
 	if err != nil {
 		return l, err
@@ -98,6 +106,23 @@ func (d *Driver) verify(ctx context.Context, l *lease, client *remote.Client) er
 		return err
 	}
 	return held(client, l, string(holder))
+}
+
+// addressOf is the address by which other machines know a host. Those that an inventory has by name are asked.
+func addressOf(ctx context.Context, client *remote.Client) (string, error) {
+	given := client.Host().Address
+	if _, err := netip.ParseAddr(given); err == nil {
+		return given, nil
+	}
+	result, err := client.RunIdempotent(ctx, remote.Command{Step: stepVerify, Args: []string{"sh", "-c", addressScript}})
+	if err != nil {
+		return "", err
+	}
+	address, err := netip.ParseAddr(strings.TrimSpace(result.Stdout))
+	if err != nil {
+		return "", fmt.Errorf("host %s: %s: it has no address in a network with a default route; give its IP address in the account instead of its name", client.Host(), stepVerify)
+	}
+	return address.String(), nil
 }
 
 // held is an error where the host says that another has it.

@@ -52,8 +52,8 @@ type Config struct {
 	Retry time.Duration
 }
 
-// Driver is a machine.Driver. Its machines' addresses are those of the inventory, without the port; Reach is how to work
-// on them.
+// Driver is a machine.Driver. Its machines' addresses are those of the inventory, without the port, or the hosts' own where
+// the inventory has their names; Reach is how to work on them.
 type Driver struct {
 	Config
 	records Records

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	"plasmacloud.io/plasmacloud/internal/machine"
 	"plasmacloud.io/plasmacloud/internal/machine/drivertest"
@@ -285,4 +286,59 @@ func TestAnotherProcessTakesOver(t *testing.T) {
 	}
 	w.remove(first, spec.Key)
 	w.awaitGone(second, spec.Key)
+}
+
+func TestAHostThatIsKnownByNameTellsItsAddress(t *testing.T) {
+	w := newWorld(t, 1)
+	host := w.host(w.hosts[0])
+	host.Access.Address = "localhost"
+	w.inventory.set(host)
+	driver := w.driver()
+	if _, err := driver.Create(t.Context(), newSpec("lost")); err != nil {
+		t.Fatal(err)
+	}
+	failed := w.awaitState(driver, newSpec("lost").Key, machine.StateFailed)
+	if !strings.Contains(failed.Message, "localhost") || !strings.Contains(failed.Message, "give its IP address") {
+		t.Errorf("without an address: %s", failed.Message)
+	}
+	w.remove(driver, failed.Key)
+	w.awaitGone(driver, failed.Key)
+	w.hosts[0].Do("ip link add eth0 type veth peer name cable && ip addr add 10.9.8.7/24 dev eth0 && ip link set eth0 up && ip link set cable up && ip route add default via 10.9.8.1")
+	if made := w.create(driver, newSpec("m0")); made.Address != "10.9.8.7" {
+		t.Errorf("address %s", made.Address)
+	}
+	occupied, err := driver.Occupancy(t.Context(), types.NamespacedName{})
+	if err != nil || len(occupied) != 1 || occupied[0].Holder.Name != "m0" || occupied[0].HostKey != host.Access.HostKey {
+		t.Errorf("%+v: %v", occupied, err)
+	}
+}
+
+func TestAForgottenMachineGivesItsHostBack(t *testing.T) {
+	w := newWorld(t, 1)
+	driver := w.driver()
+	spec := newSpec("m0")
+	w.create(driver, spec)
+	w.hosts[0].Silence()
+	if err := driver.Delete(t.Context(), spec.Key); err != nil {
+		t.Fatal(err)
+	}
+	// Nobody asks for the machine any more; only the account is looked at.
+	for range 3 {
+		if occupied, err := driver.Occupancy(t.Context(), types.NamespacedName{}); err != nil || occupied[0].Holder.Name != "m0" {
+			t.Fatalf("%+v: %v", occupied, err)
+		}
+	}
+	w.hosts[0].Answer()
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		occupied, err := driver.Occupancy(t.Context(), types.NamespacedName{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if occupied[0].Holder.Name == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the host is still %s's", occupied[0].Holder)
+		}
+	}
 }

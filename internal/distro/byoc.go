@@ -58,7 +58,8 @@ var providers = []provider{
 			slim.Services{
 				Files:  []string{"internal/provider/sdkv2/service_packages_gen.go"},
 				Prefix: "github.com/hashicorp/terraform-provider-aws/internal/service/",
-				Keep:   []string{"ec2", "eks", "events", "iam", "kms", "logs", "meta", "s3", "sqs", "sts"},
+				// ec2 asks organizations, and s3 asks s3control, for clients that only a service on the list has.
+				Keep: []string{"ec2", "eks", "events", "iam", "kms", "logs", "meta", "organizations", "s3", "s3control", "sqs", "sts"},
 			},
 			slim.Methods{File: "internal/conns/awsclient_gen.go", Module: "github.com/hashicorp/terraform-provider-aws", Roots: []string{"."}},
 		},

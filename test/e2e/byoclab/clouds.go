@@ -29,6 +29,7 @@ func (l *Lab) AWS(t *testing.T, delay time.Duration) (Cloud, *stubaws.Server) {
 	t.Cleanup(server.Close)
 	return Cloud{Lab: l, Name: aws.Cloud, Provider: aws.Provider, Environment: map[string]string{
 		"AWS_ACCESS_KEY_ID": "AKIASTUBSTUBSTUBSTUB", "AWS_SECRET_ACCESS_KEY": Secret, "AWS_ENDPOINT_URL": server.URL, "AWS_MAX_ATTEMPTS": "5",
+		"HTTP_PROXY": server.URL, // S3's control plane is asked at <account>.<endpoint>, which nobody resolves
 	}}, stub
 }
 

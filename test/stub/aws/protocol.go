@@ -59,6 +59,11 @@ func parse(r *http.Request) (*request, error) {
 // "POST clusters/*/node-groups"; what the stars stand for is in path.
 func (r *request) parsePath() error {
 	parts := strings.Split(strings.Trim(r.URL.EscapedPath(), "/"), "/")
+	if r.service == "s3" && parts[0] == "v20180820" { // S3's control plane: /v20180820/tags/<ARN>
+		arn, err := url.PathUnescape(strings.Join(parts[2:], "/"))
+		r.path, r.action = []string{arn}, r.Method+" control/"+parts[1]
+		return err
+	}
 	if r.service == "s3" {
 		r.path = parts
 		kind := "bucket"

@@ -1,7 +1,10 @@
 package aws
 
 import (
+	"encoding/xml"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -20,6 +23,7 @@ var plainAnswers = map[string]string{
 // s3Actions are those of S3: a bucket, and its settings, which are kept as they come.
 func (s *Server) s3Actions() map[string]func(*request) (*answer, *failure) {
 	actions := map[string]func(*request) (*answer, *failure){
+		"GET control/tags": s.bucketTags, "POST control/tags": s.tagBucket, "DELETE control/tags": s.untagBucket,
 		"PUT bucket": s.createBucket, "HEAD bucket": s.headBucket, "DELETE bucket": s.deleteBucket, "GET bucket": s.listObjects,
 	}
 	for setting := range absent {
@@ -48,7 +52,7 @@ func (s *Server) createBucket(r *request) (*answer, *failure) {
 	if _, failed := s.bucket(r); failed == nil {
 		return nil, refuse(http.StatusConflict, "BucketAlreadyOwnedByYou", "you own it already")
 	}
-	s.make("buckets", "arn:aws:s3:::"+r.path[0], tree{"name": r.path[0], "settings": map[string]string{}}, nil)
+	s.make("buckets", "arn:aws:s3:::"+r.path[0], tree{"name": r.path[0], "settings": map[string]string{}}, tagsInXML(r.body))
 	return &answer{header: map[string]string{"Location": "/" + r.path[0]}}, nil
 }
 
@@ -113,5 +117,59 @@ func (s *Server) deleteSetting(r *request, setting string) (*answer, *failure) {
 		return nil, failed
 	}
 	delete(t.data["settings"].(map[string]string), setting)
+	return &answer{status: http.StatusNoContent}, nil
+}
+
+// tagsInXML are the tags in a document of S3.
+func tagsInXML(document []byte) map[string]string {
+	var body struct {
+		Tags []struct{ Key, Value string } `xml:"Tags>Tag"`
+	}
+	tags := map[string]string{}
+	if len(document) == 0 || xml.Unmarshal(document, &body) != nil {
+		return tags // of a document that has none
+	}
+	for _, tag := range body.Tags {
+		tags[tag.Key] = tag.Value
+	}
+	return tags
+}
+
+func (s *Server) taggedBucket(r *request) (*thing, *failure) {
+	if t := s.things[r.path[0]]; t != nil && t.kind == "buckets" {
+		return t, nil
+	}
+	return nil, refuse(http.StatusNotFound, "NoSuchResource", "The specified resource does not exist.")
+}
+
+func (s *Server) bucketTags(r *request) (*answer, *failure) {
+	t, failed := s.taggedBucket(r)
+	if failed != nil {
+		return nil, failed
+	}
+	tags := []any{}
+	for _, key := range slices.Sorted(maps.Keys(t.tags)) {
+		tags = append(tags, tree{"Key": key, "Value": t.tags[key]})
+	}
+	return &answer{root: "ListTagsForResourceResult", tree: tree{"Tags": tree{"Tag": tags}}}, nil
+}
+
+func (s *Server) tagBucket(r *request) (*answer, *failure) {
+	t, failed := s.taggedBucket(r)
+	if failed != nil {
+		return nil, failed
+	}
+	maps.Copy(t.tags, tagsInXML(r.body))
+	return &answer{status: http.StatusNoContent}, nil
+}
+
+func (s *Server) untagBucket(r *request) (*answer, *failure) {
+	t, failed := s.taggedBucket(r)
+	if failed != nil {
+		return nil, failed
+	}
+	for _, key := range r.URL.Query()["tagKeys"] {
+		delete(t.tags, key)
+	}
 	return &answer{status: http.StatusNoContent}, nil
 }

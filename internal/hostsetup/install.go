@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"path"
+	"slices"
 	"sync"
 
 	"k8s.io/utils/clock"
@@ -16,10 +19,10 @@ import (
 const (
 	StepPreflight = "preflight"
 	StepPrograms  = "programs"
+	StepServices  = "services"
 	StepSystem    = "system settings"
 	StepRuntime   = "container runtime"
 	StepImages    = "images"
-	StepKubelet   = "kubelet"
 )
 
 // Where things are on a host. All is below directories that are ours alone, but for the units, which have the names that
@@ -77,34 +80,63 @@ func (i *Installer) Release() *release.Catalogue { return i.release }
 // runtimePrograms are what a node with a container runtime of its own has, besides Kubernetes' own programs.
 var runtimePrograms = []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc", "loopback"}
 
-// Prerequisites looks at the host, and makes it one that kubeadm can work on: modules, sysctls, swap, programs, container
-// runtime, images and the kubelet's unit. Nothing is changed on a host that will not do.
-func (i *Installer) Prerequisites(ctx context.Context, host Host, version string, role Role, progress func(string)) error {
-	if progress == nil {
-		progress = func(string) {}
-	}
-	found, err := i.ready(ctx, host, version, role, progress)
-	if err != nil {
-		return err
-	}
-	laid, err := i.LayPrograms(ctx, host, version, runtimePrograms, progress)
-	if err != nil {
-		return err
-	}
-	progress("start the container runtime")
-	if err := i.containerd(ctx, host, version, found, laid); err != nil {
-		return err
-	}
-	if err := i.images(ctx, host, version, role, progress); err != nil {
-		return err
-	}
-	return i.kubelet(ctx, host)
+// Wanted is what a host is to have.
+type Wanted struct {
+	// Version of Kubernetes, and what the host is to be.
+	Version string
+	Role    Role
+	// Programs of the project's own, and Files that everybody may read, by their paths, besides what all hosts have.
+	Programs []string
+	Files    map[string][]byte
 }
 
-// mark says on the host that it is one of ours from now on, before anything else is changed.
-func (i *Installer) mark(ctx context.Context, host *remote.Client, version string) error {
-	_, err := host.Upload(ctx, remote.Bytes(StepSystem, MarkFile, 0o644, []byte(version+"\n")))
-	return err
+// Prerequisites looks at the host, and makes it one that kubeadm can work on: modules, sysctls, swap, programs, container
+// runtime, images and the kubelet's unit. Nothing is changed on a host that will not do.
+func (i *Installer) Prerequisites(ctx context.Context, host Host, wanted Wanted, progress func(string)) error {
+	found, err := i.ready(ctx, host, wanted.Version, wanted.Role, progress)
+	if err != nil {
+		return err
+	}
+	pieces, manifest, err := i.programs(wanted.Version, slices.Concat(runtimePrograms, wanted.Programs))
+	if err != nil {
+		return err
+	}
+	laid, err := i.lay(ctx, host.Client, StepPrograms, pieces, progress)
+	if err != nil {
+		return err
+	}
+	progress("install services")
+	files, err := i.files(wanted, manifest, found)
+	if err != nil {
+		return err
+	}
+	changed, err := i.layFiles(ctx, host.Client, StepServices, files)
+	if err != nil {
+		return err
+	}
+	anew := slices.ContainsFunc([]string{"containerd", "runc", "containerd-shim-runc-v2", containerdConfig, UnitDir + "/containerd.service"},
+		func(name string) bool { return slices.Contains(laid, name) || slices.Contains(changed, name) })
+	progress("start the container runtime")
+	return i.settle(ctx, host, wanted, links(pieces), anew, progress)
+}
+
+// files are the small ones that a host gets, by their paths.
+func (i *Installer) files(wanted Wanted, manifest *release.Manifest, found survey) (map[string][]byte, error) {
+	listed, err := manifestFile(manifest)
+	if err != nil {
+		return nil, err
+	}
+	config, err := i.containerdConfig(wanted.Version, found)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{
+		path.Join(ReleaseDir, release.ManifestName): listed, containerdConfig: config,
+		UnitDir + "/containerd.service": unitFile("containerd.service"), UnitDir + "/kubelet.service": unitFile("kubelet.service"),
+		UnitDir + "/kubelet.service.d/10-kubeadm.conf": unitFile("10-kubeadm.conf"),
+	}
+	maps.Copy(files, wanted.Files)
+	return files, nil
 }
 
 // script runs a script of this package or of one below.
@@ -113,10 +145,7 @@ func (i *Installer) script(ctx context.Context, host *remote.Client, step, scrip
 		Step: step, Args: append([]string{"sh", "-c", script, "sh"}, args...), Stdin: stdin, Env: map[string]string{"PATH": Path},
 		Output: func(line remote.Line) { i.log.Debug(line.Text, "host", host.Host().String(), "step", step) },
 	})
-	if err != nil {
-		return result.Stdout, err
-	}
-	return result.Stdout, nil
+	return result.Stdout, DiskFull(host, step, err)
 }
 
 // percent is the progress of something large, in a few steps.

@@ -3,6 +3,7 @@ package hostsetup
 import (
 	"context"
 	"crypto/sha256"
+	_ "embed"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -12,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"plasmacloud.io/plasmacloud/internal/release"
 	remote "plasmacloud.io/plasmacloud/internal/ssh"
@@ -24,12 +27,14 @@ type piece struct {
 	mode                fs.FileMode
 }
 
+// smallPiece is what goes to the host together with others.
+const smallPiece = 32 << 10
+
 // kubePrograms are the names by which hosts call Kubernetes' one program.
 var kubePrograms = []string{"kubelet", "kubeadm", "kubectl"}
 
-// LayPrograms brings Kubernetes' program of a version, and others by name, to the host's ReleaseDir, so that the release
-// there can be opened, and links them into BinDir. What is there already is not sent again. It returns the names of the
-// programs that have changed.
+// LayPrograms brings Kubernetes' program of a version, and others by name, to the host's ReleaseDir, and links them into
+// BinDir. What is there already is not sent again. It returns the names of the programs that have changed.
 func (i *Installer) LayPrograms(ctx context.Context, host Host, version string, names []string, progress func(string)) ([]string, error) {
 	pieces, manifest, err := i.programs(version, names)
 	if err != nil {
@@ -39,32 +44,29 @@ func (i *Installer) LayPrograms(ctx context.Context, host Host, version string, 
 	if err != nil {
 		return nil, err
 	}
-	if err := layManifest(ctx, host.Client, manifest); err != nil {
+	if err := i.layManifest(ctx, host.Client, manifest); err != nil {
 		return nil, err
 	}
-	links := map[string]string{}
-	for _, piece := range pieces {
-		links[path.Base(piece.path)] = piece.path
-	}
-	for _, name := range kubePrograms {
-		links[name] = links["kube"]
-	}
-	var args []string
-	for _, name := range slices.Sorted(maps.Keys(links)) {
-		args = append(args, name, links[name])
-	}
-	_, err = i.script(ctx, host.Client, StepPrograms, linkScript, nil, append([]string{BinDir, CNIBinDir}, args...)...)
+	_, err = i.script(ctx, host.Client, StepPrograms, linkScript, nil, links(pieces)...)
 	return changed, err
 }
 
-// LayOwn brings one of the project's own programs to the host's ReleaseDir, and tells whether it has changed.
-func (i *Installer) LayOwn(ctx context.Context, host Host, name string, progress func(string)) (changed bool, err error) {
-	own, err := i.own(name)
-	if err != nil {
-		return false, err
+//go:embed script/link.sh
+var linkScript string
+
+// links are the arguments of linkScript that make programs known by their names.
+func links(pieces []piece) []string {
+	args := []string{BinDir, CNIBinDir}
+	for _, piece := range pieces {
+		names := []string{path.Base(piece.path)}
+		if names[0] == "kube" {
+			names = append(names, kubePrograms...)
+		}
+		for _, name := range names {
+			args = append(args, name, piece.path)
+		}
 	}
-	laid, err := i.lay(ctx, host.Client, StepPrograms, []piece{own}, progress)
-	return len(laid) > 0, err
+	return append(args, "--")
 }
 
 // own is a program of the project's own, of which no manifest knows.
@@ -110,7 +112,8 @@ func (i *Installer) programs(version string, names []string) ([]piece, *release.
 	return pieces, manifest, nil
 }
 
-// lay uploads those pieces that are not there, and returns their base names. One look tells for all of them.
+// lay brings those pieces that are not there, and returns the base names of those that are not small. One look tells for
+// all of them.
 func (i *Installer) lay(ctx context.Context, host *remote.Client, step string, pieces []piece, progress func(string)) ([]string, error) {
 	args := []string{"sh", "-c", `sha256sum -- "$@" 2>/dev/null || :`, "sh"}
 	for _, piece := range pieces {
@@ -126,20 +129,40 @@ func (i *Installer) lay(ctx context.Context, host *remote.Client, step string, p
 			have[name] = sum
 		}
 	}
-	var changed []string
+	var missing []piece
+	small := map[string][]byte{}
 	for _, piece := range pieces {
-		if have[piece.path] == piece.sha256 {
-			continue
+		switch {
+		case have[piece.path] == piece.sha256:
+		case piece.size < smallPiece && piece.mode == 0o644:
+			if small[piece.path], err = os.ReadFile(piece.local); err != nil {
+				return nil, fmt.Errorf("read release: %w", err)
+			}
+		default:
+			missing = append(missing, piece)
 		}
-		name := path.Base(piece.path)
-		if _, err := host.UploadFile(ctx, piece.local, remote.File{
-			Step: step, Path: piece.path, Mode: piece.mode, SHA256: piece.sha256, Progress: percent(progress, label(name)),
-		}); err != nil {
-			return nil, err
-		}
-		changed = append(changed, name)
 	}
-	return changed, nil
+	if _, err := i.layFiles(ctx, host, step, small); err != nil {
+		return nil, err
+	}
+	return i.send(ctx, host, step, missing, progress)
+}
+
+// send uploads pieces, a few at a time, and returns their base names.
+func (i *Installer) send(ctx context.Context, host *remote.Client, step string, pieces []piece, progress func(string)) ([]string, error) {
+	uploads, ctx := errgroup.WithContext(ctx)
+	uploads.SetLimit(3)
+	names := make([]string, len(pieces))
+	for n, piece := range pieces {
+		names[n] = path.Base(piece.path)
+		uploads.Go(func() error {
+			_, err := host.UploadFile(ctx, piece.local, remote.File{
+				Step: step, Path: piece.path, Mode: piece.mode, SHA256: piece.sha256, Progress: percent(progress, label(names[n])),
+			})
+			return err
+		})
+	}
+	return names, uploads.Wait()
 }
 
 // label is what people see of a file's name.

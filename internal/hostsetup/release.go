@@ -28,7 +28,7 @@ func (i *Installer) ready(ctx context.Context, host Host, version string, role R
 	if err := i.keep(ctx, host, found); err != nil {
 		return found, err
 	}
-	if err := i.mark(ctx, host.Client, version); err != nil {
+	if _, err := i.layFiles(ctx, host.Client, StepSystem, map[string][]byte{MarkFile: mark(version)}); err != nil {
 		return found, err
 	}
 	return found, i.system(ctx, host, found)
@@ -46,17 +46,28 @@ func (i *Installer) LayRelease(ctx context.Context, host Host, version string, p
 	if _, err := i.lay(ctx, host.Client, StepPrograms, pieces, progress); err != nil {
 		return err
 	}
-	return layManifest(ctx, host.Client, manifest)
+	return i.layManifest(ctx, host.Client, manifest)
 }
 
+// mark says that a host is one of ours.
+func mark(version string) []byte { return []byte(version + "\n") }
+
 // layManifest lists what a host's release holds.
-func layManifest(ctx context.Context, host *remote.Client, manifest *release.Manifest) error {
+func (i *Installer) layManifest(ctx context.Context, host *remote.Client, manifest *release.Manifest) error {
+	content, err := manifestFile(manifest)
+	if err != nil {
+		return err
+	}
+	_, err = i.layFiles(ctx, host, StepPrograms, map[string][]byte{path.Join(ReleaseDir, release.ManifestName): content})
+	return err
+}
+
+func manifestFile(manifest *release.Manifest) ([]byte, error) {
 	content, err := json.MarshalIndent(manifest, "", "  ")
 	if err != nil {
-		return fmt.Errorf("write the manifest of a host's release: %w", err)
+		return nil, fmt.Errorf("write the manifest of a host's release: %w", err)
 	}
-	_, err = host.Upload(ctx, remote.Bytes(StepPrograms, path.Join(ReleaseDir, release.ManifestName), 0o644, content))
-	return err
+	return content, nil
 }
 
 // imagePieces are the files that images consist of, each once.

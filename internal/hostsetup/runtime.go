@@ -11,35 +11,37 @@ import (
 	"text/template"
 
 	"plasmacloud.io/plasmacloud/internal/release"
-	remote "plasmacloud.io/plasmacloud/internal/ssh"
 )
 
 //go:embed unit
 var units embed.FS
 
-//go:embed script/import.sh
-var importScript string
+var (
+	//go:embed script/settle.sh
+	settleScript string
+	//go:embed script/import.sh
+	importScript string
+)
 
 // containerdConfig is where the container runtime's configuration is.
 const containerdConfig = Root + "/containerd.toml"
 
-// containerd installs the container runtime and makes it run. It is started anew only where something has changed; pods
-// go on meanwhile.
-func (i *Installer) containerd(ctx context.Context, host Host, version string, found survey, laid []string) error {
-	config, err := i.containerdConfig(version, found)
+// settle makes the container runtime run, and gives it those images that it lacks. It is started anew only where something
+// has changed; pods go on meanwhile.
+func (i *Installer) settle(ctx context.Context, host Host, wanted Wanted, links []string, anew bool, progress func(string)) error {
+	verb := "start"
+	if anew {
+		verb = "restart"
+	}
+	listing, err := i.script(ctx, host.Client, StepRuntime, linkScript+settleScript, nil, append(links, verb)...)
 	if err != nil {
 		return err
 	}
-	changed, err := i.LayFiles(ctx, host.Client, StepRuntime, map[string][]byte{
-		containerdConfig: config, UnitDir + "/containerd.service": unitFile("containerd.service"),
-	})
-	if err != nil {
+	missing, err := i.missing(wanted, imageDigests(listing))
+	if err != nil || len(missing) == 0 {
 		return err
 	}
-	for _, program := range []string{"containerd", "runc", "containerd-shim-runc-v2"} {
-		changed = changed || slices.Contains(laid, program)
-	}
-	return i.StartUnit(ctx, host.Client, StepRuntime, "containerd.service", changed)
+	return i.importImages(ctx, host, missing, progress)
 }
 
 // containerdConfig is the container runtime's configuration for what the host can do.
@@ -73,49 +75,6 @@ func unitFile(name string) []byte {
 	return content
 }
 
-// kubelet installs the kubelet's unit. The kubelet starts once kubeadm has configured it.
-func (i *Installer) kubelet(ctx context.Context, host Host) error {
-	_, err := i.LayFiles(ctx, host.Client, StepKubelet, map[string][]byte{
-		UnitDir + "/kubelet.service":                   unitFile("kubelet.service"),
-		UnitDir + "/kubelet.service.d/10-kubeadm.conf": unitFile("10-kubeadm.conf"),
-	})
-	if err != nil {
-		return err
-	}
-	_, err = i.script(ctx, host.Client, StepKubelet, `mkdir -p /etc/kubernetes/manifests && systemctl daemon-reload && systemctl enable --quiet kubelet.service`, nil)
-	return err
-}
-
-// LayFiles lays small public files, and tells whether any has changed.
-func (i *Installer) LayFiles(ctx context.Context, host *remote.Client, step string, files map[string][]byte) (changed bool, err error) {
-	names := make([]string, 0, len(files))
-	for name := range files {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		fresh, err := host.Upload(ctx, remote.Bytes(step, name, 0o644, files[name]))
-		if err != nil {
-			return changed, err
-		}
-		changed = changed || fresh
-	}
-	return changed, nil
-}
-
-// StartUnit makes a unit run, now and at every start of the host; anew where it shall.
-func (i *Installer) StartUnit(ctx context.Context, host *remote.Client, step, unit string, anew bool) error {
-	verb := "start"
-	if anew {
-		verb = "restart"
-	}
-	_, err := i.script(ctx, host, step, startScript, nil, unit, verb)
-	return err
-}
-
-//go:embed script/start.sh
-var startScript string
-
 // nodeImages are the images that every node runs, and nobody can pull where there is no internet; controlPlaneImages
 // are those that only a control plane runs.
 var (
@@ -123,31 +82,23 @@ var (
 	controlPlaneImages = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"}
 )
 
-// images gives the container runtime those images of a version that it lacks.
-func (i *Installer) images(ctx context.Context, host Host, version string, role Role, progress func(string)) error {
+// missing are the images of a version that a host needs, and does not have.
+func (i *Installer) missing(wanted Wanted, have map[string]string) ([]release.Artifact, error) {
 	names := slices.Clone(nodeImages)
-	if role == ControlPlane {
+	if wanted.Role == ControlPlane {
 		names = append(names, controlPlaneImages...)
 	}
-	listing, err := i.script(ctx, host.Client, StepImages, "ctr --namespace k8s.io images ls", nil)
-	if err != nil {
-		return err
-	}
-	have := imageDigests(listing)
 	var missing []release.Artifact
 	for _, name := range names {
-		image, err := i.release.Image(name, version)
+		image, err := i.release.Image(name, wanted.Version)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if slices.ContainsFunc(image.Refs, func(ref string) bool { return have[ref] != image.SHA256 }) {
 			missing = append(missing, image)
 		}
 	}
-	if len(missing) == 0 {
-		return nil
-	}
-	return i.importImages(ctx, host, missing, progress)
+	return missing, nil
 }
 
 // imageDigests reads what ctr says: the digest of each image, by its name.

@@ -8,12 +8,8 @@ import (
 	remote "plasmacloud.io/plasmacloud/internal/ssh"
 )
 
-var (
-	//go:embed script/system.sh
-	systemScript string
-	//go:embed script/link.sh
-	linkScript string
-)
+//go:embed script/system.sh
+var systemScript string
 
 // modules of the kernel that containers, pod networks and services need.
 var modules = []string{"overlay", "br_netfilter", "nf_conntrack", "nf_tables", "nft_masq", "vxlan"}

@@ -40,6 +40,5 @@ func (d *Distribution) Clean(ctx context.Context, host *remote.Client) error {
 	if things := strings.TrimSpace(left); things != "" {
 		return fmt.Errorf("host %s: %s: left are %s; remove them by hand if this persists", host.Host(), stepClean, strings.ReplaceAll(things, "\n", ", "))
 	}
-	_, err = host.RunIdempotent(ctx, remote.Command{Step: stepClean, Args: []string{"rm", "-rf", "--", hostsetup.StateDir}})
-	return err
+	return hostsetup.Restore(ctx, host, stepClean)
 }

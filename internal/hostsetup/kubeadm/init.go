@@ -29,7 +29,7 @@ func (d *Distribution) Init(ctx context.Context, host hostsetup.Host, cluster ho
 		if err != nil {
 			return hostsetup.Credentials{}, err
 		}
-		if err := d.run(ctx, host, stepInit, config, "init", "--skip-token-print"); err != nil {
+		if err := d.run(ctx, host, stepInit, config, nil, "init", "--skip-token-print"); err != nil {
 			return hostsetup.Credentials{}, err
 		}
 	}

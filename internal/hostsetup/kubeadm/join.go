@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -145,10 +146,7 @@ func (d *Distribution) join(ctx context.Context, host hostsetup.Host, step strin
 	if err != nil {
 		return err
 	}
-	if _, err := host.Client.Upload(ctx, remote.Bytes(step, discoveryFile, 0o600, discovery)); err != nil {
-		return err
-	}
-	return d.run(ctx, host, step, config, "join")
+	return d.run(ctx, host, step, config, map[string][]byte{path.Base(discoveryFile): discovery}, "join")
 }
 
 // discovery is a kubeconfig that knows the cluster, and nobody's credentials.
@@ -156,9 +154,11 @@ func discovery(cluster hostsetup.Cluster) ([]byte, error) {
 	if len(cluster.CA) == 0 || cluster.Endpoint == "" {
 		return nil, errors.New("join cluster: its authority and endpoint are needed")
 	}
+	const nobody = "nobody" // a kubeconfig has to name a user
 	config := clientcmdapi.NewConfig()
 	config.Clusters[cluster.Name] = &clientcmdapi.Cluster{Server: "https://" + cluster.Endpoint, CertificateAuthorityData: cluster.CA}
-	config.Contexts[cluster.Name] = &clientcmdapi.Context{Cluster: cluster.Name}
+	config.AuthInfos[nobody] = &clientcmdapi.AuthInfo{}
+	config.Contexts[cluster.Name] = &clientcmdapi.Context{Cluster: cluster.Name, AuthInfo: nobody}
 	config.CurrentContext = cluster.Name
 	return clientcmd.Write(*config)
 }

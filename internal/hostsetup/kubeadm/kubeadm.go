@@ -14,6 +14,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"maps"
+	"path"
 	"strings"
 	"time"
 
@@ -82,13 +84,18 @@ func (d *Distribution) Prepare(ctx context.Context, host hostsetup.Host, cluster
 	if progress == nil {
 		progress = func(string) {}
 	}
-	if err := d.installer.Prerequisites(ctx, host, cluster.Version, role, progress); err != nil {
+	wanted := hostsetup.Wanted{Version: cluster.Version, Role: role}
+	if cluster.Network.CNI == hostsetup.CNIPrismNET {
+		unit, err := renderNetwork(host, cluster)
+		if err != nil {
+			return err
+		}
+		wanted.Programs, wanted.Files = []string{"prismnet"}, map[string][]byte{hostsetup.UnitDir + "/" + networkService: unit}
+	}
+	if err := d.installer.Prerequisites(ctx, host, wanted, progress); err != nil {
 		return err
 	}
-	if err := d.firewall(ctx, host, cluster, role); err != nil {
-		return err
-	}
-	return d.layNetwork(ctx, host, cluster, progress)
+	return d.firewall(ctx, host, cluster, role)
 }
 
 // firewall installs the cluster's security group.
@@ -102,21 +109,32 @@ func (d *Distribution) firewall(ctx context.Context, host hostsetup.Host, cluste
 	return nil
 }
 
-// run runs kubeadm. Its configuration, which holds secrets, is gone afterwards.
-func (d *Distribution) run(ctx context.Context, host hostsetup.Host, step string, config []byte, args ...string) error {
-	if _, err := host.Client.Upload(ctx, remote.Bytes(step, configFile, 0o600, config)); err != nil {
+// run runs kubeadm with a configuration, which holds secrets and is gone afterwards, and other files beside it.
+func (d *Distribution) run(ctx context.Context, host hostsetup.Host, step string, config []byte, beside map[string][]byte, args ...string) error {
+	files := map[string][]byte{path.Base(configFile): config}
+	maps.Copy(files, beside)
+	bundle, err := hostsetup.Bundle(files)
+	if err != nil {
 		return err
 	}
-	_, err := host.Client.RunIdempotent(ctx, remote.Command{
-		Step: step, Timeout: d.patience, Env: map[string]string{"PATH": hostsetup.Path},
-		Args:   append([]string{"sh", "-c", runScript, "sh", configFile, hostsetup.BinDir + "/kubeadm"}, args...),
+	_, err = host.Client.RunIdempotent(ctx, remote.Command{
+		Step: step, Timeout: d.patience, Env: map[string]string{"PATH": hostsetup.Path}, Stdin: bundle,
+		Args:   append([]string{"sh", "-c", runScript, "sh", workDir, configFile, hostsetup.BinDir + "/kubeadm"}, args...),
 		Output: d.tell(host, step),
 	})
-	return err
+	return hostsetup.DiskFull(host.Client, step, err)
 }
 
-// runScript runs a command with a configuration that is removed when it has succeeded; one that fails may be run again.
-const runScript = `config=$1; shift; "$@" --config "$config" && rm -f -- "$config"`
+// runScript unpacks files for root's eyes alone, and runs a command with a configuration that is removed then.
+const runScript = `set -u
+dir=$1 config=$2
+shift 2
+umask 077
+mkdir -p -- "$dir" && tar -xf - -C "$dir" || exit
+"$@" --config "$config"
+code=$?
+rm -f -- "$config"
+exit "$code"`
 
 // script runs a script of this package.
 func (d *Distribution) script(ctx context.Context, host hostsetup.Host, step, script string, args ...string) (string, error) {
@@ -127,7 +145,7 @@ func (d *Distribution) feed(ctx context.Context, host hostsetup.Host, step, scri
 	result, err := host.Client.RunIdempotent(ctx, remote.Command{
 		Step: step, Args: append([]string{"sh", "-c", script, "sh"}, args...), Stdin: stdin, Env: map[string]string{"PATH": hostsetup.Path},
 	})
-	return result.Stdout, err
+	return result.Stdout, hostsetup.DiskFull(host.Client, step, err)
 }
 
 func (d *Distribution) tell(host hostsetup.Host, step string) func(remote.Line) {

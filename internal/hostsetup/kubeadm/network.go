@@ -2,7 +2,6 @@ package kubeadm
 
 import (
 	"bytes"
-	"context"
 	_ "embed"
 	"fmt"
 	"text/template"
@@ -15,23 +14,7 @@ var networkUnit string
 
 const networkService = "prismnet.service"
 
-// layNetwork installs the pod network's daemon, unless the cluster's people bring their own network. It is started when
-// the host is a node.
-func (d *Distribution) layNetwork(ctx context.Context, host hostsetup.Host, cluster hostsetup.Cluster, progress func(string)) error {
-	if cluster.Network.CNI != hostsetup.CNIPrismNET {
-		return nil
-	}
-	if _, err := d.installer.LayOwn(ctx, host, "prismnet", progress); err != nil {
-		return err
-	}
-	unit, err := renderNetwork(host, cluster)
-	if err != nil {
-		return err
-	}
-	_, err = d.installer.LayFiles(ctx, host.Client, stepNetwork, map[string][]byte{hostsetup.UnitDir + "/" + networkService: unit})
-	return err
-}
-
+// renderNetwork is the unit of the pod network's daemon, which is started when the host is a node.
 func renderNetwork(host hostsetup.Host, cluster hostsetup.Cluster) ([]byte, error) {
 	parsed, err := template.New(networkService).Parse(networkUnit)
 	if err != nil {

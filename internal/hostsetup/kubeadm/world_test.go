@@ -63,8 +63,8 @@ exit 0
 
 const systemctl = `#!/bin/sh
 echo "systemctl $*" >>/run/calls
-[ "$1" != is-active ] || { [ ! -e "/run/inactive-$2" ] && echo active || { echo inactive; exit 3; }; }
-exit 0
+[ "$1" = is-active ] || exit 0
+if [ -e "/etc/systemd/system/$2" ] && [ ! -e "/run/inactive-$2" ]; then echo active; else echo inactive && exit 3; fi
 `
 
 // fakeRelease is a release of programs that only pretend.

@@ -21,9 +21,9 @@ for attempt in 1 2 3 4 5 6 7 8 9 10; do
 		"$root"/*) found=yes && kill -s KILL "$process" 2>/dev/null ;;
 		esac
 	done
-	for processes in $(find /sys/fs/cgroup -path '*kubepods*' -name cgroup.procs 2>/dev/null); do
+	for processes in $(find /sys/fs/cgroup/kubepods* /sys/fs/cgroup/*/kubepods* -name cgroup.procs 2>/dev/null); do
 		for process in $(cat "$processes" 2>/dev/null); do
-			found=yes && kill -s KILL "$process" 2>/dev/null
+			[ "$process" -gt 1 ] && found=yes && kill -s KILL "$process" 2>/dev/null
 		done
 	done
 	[ -n "$found" ] || break
@@ -42,16 +42,12 @@ for family in ip ip6; do
 	nft delete table "$family" kube-proxy 2>/dev/null
 done
 
-if [ -e /etc/fstab ] && grep -q '^# plasmacloud: ' /etc/fstab; then
-	sed -i 's/^# plasmacloud: //' /etc/fstab
-	swapon -a
-fi
 for unit in containerd.service kubelet.service prismnet.service; do
 	if grep -q '^# Laid by PlasmaCloud' "/etc/systemd/system/$unit" 2>/dev/null; then
 		rm -f "/etc/systemd/system/$unit"
 	fi
 done
-rm -rf /etc/systemd/system/kubelet.service.d/10-kubeadm.conf /etc/modules-load.d/plasmacloud.conf /etc/sysctl.d/90-plasmacloud.conf
+rm -f /etc/systemd/system/kubelet.service.d/10-kubeadm.conf
 rmdir /etc/systemd/system/kubelet.service.d 2>/dev/null
 for plugin in loopback prismnet; do
 	case $(readlink "/opt/cni/bin/$plugin" 2>/dev/null) in
@@ -59,7 +55,7 @@ for plugin in loopback prismnet; do
 	esac
 done
 rm -f /opt/cni/bin/prismnet /etc/cni/net.d/10-prismnet.conflist
-rm -rf /etc/kubernetes /var/lib/kubelet /var/lib/etcd /var/lib/containerd /run/containerd /var/log/pods /var/log/containers "$root"
+rm -rf /etc/kubernetes /var/lib/kubelet /var/lib/etcd /var/lib/containerd /run/containerd /var/log/pods /var/log/containers "$root" "$state/kubeadm" "$state/network"
 rmdir /opt/cni/bin /opt/cni /etc/cni/net.d /etc/cni 2>/dev/null
 systemctl daemon-reload
 exit 0

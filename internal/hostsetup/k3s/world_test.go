@@ -40,7 +40,7 @@ const systemctl = `#!/bin/sh
 echo "systemctl $*" >>/run/calls
 for unit; do :; done
 case $1 in
-start | restart) [ -e /run/broken ] && exit 1 || echo active >"/run/state-$unit" ;;
+start | restart) [ ! -e /run/broken ] || exit $([ "$1" = restart ]; echo $?); echo active >"/run/state-$unit" ;;
 stop) rm -f "/run/state-$unit" ;;
 disable) rm -f "/run/state-$unit" ;;
 show) [ ! -e /run/broken ] || echo x >>/run/broken; wc -l </run/broken 2>/dev/null || echo 0 ;;

@@ -245,7 +245,7 @@ func highlyAvailable(t *testing.T, f *fleet, d hostsetup.Distribution) {
 		}
 	})
 	lab.Step(t, "faults are found and repaired", func(t *testing.T) { faults(t, d, hosts, cluster) })
-	lab.Step(t, "a lost server leaves etcd", func(t *testing.T) { loses(t, f, d, hosts, cluster) })
+	lab.Step(t, "a lost server leaves etcd", func(t *testing.T) { loses(t, f, d, hosts) })
 	lab.Step(t, "cleaned hosts have nothing left", func(t *testing.T) {
 		for _, host := range []hostsetup.Host{hosts[0], hosts[3]} {
 			if err := d.Clean(t.Context(), host.Client); err != nil {
@@ -255,9 +255,8 @@ func highlyAvailable(t *testing.T, f *fleet, d hostsetup.Distribution) {
 				t.Errorf("again: %v", err)
 			}
 		}
-		for _, host := range []hostsetup.Host{hosts[0], hosts[1], hosts[3]} {
-			f.remove(t, host)
-		}
+		f.remove(t, hosts[0])
+		f.remove(t, hosts[3])
 	})
 }
 
@@ -294,7 +293,7 @@ func faults(t *testing.T, d hostsetup.Distribution, hosts []hostsetup.Host, clus
 }
 
 // loses removes a server from under the cluster, and would another.
-func loses(t *testing.T, f *fleet, d hostsetup.Distribution, hosts []hostsetup.Host, cluster hostsetup.Cluster) {
+func loses(t *testing.T, f *fleet, d hostsetup.Distribution, hosts []hostsetup.Host) {
 	f.remove(t, hosts[2])
 	lab.Eventually(t, 2*time.Minute, "the lost member is found", func() error {
 		findings, err := d.Health(t.Context(), hosts[0], hostsetup.ControlPlane)
@@ -315,6 +314,20 @@ func loses(t *testing.T, f *fleet, d hostsetup.Distribution, hosts []hostsetup.H
 	}
 	well(t, d, hosts[0], hostsetup.ControlPlane)
 	kubectl(t, hosts[1], "delete", "node", "s-3")
+	// The next one costs the quorum: the last goes on alone when it is told to.
+	f.remove(t, hosts[1])
+	if err := d.RemoveMember(t.Context(), hosts[0], "s-2"); err == nil {
+		t.Error("a member was removed without a quorum")
+	}
+	survivor, ok := d.(hostsetup.Survivor)
+	if !ok {
+		t.Fatal("it cannot go on alone")
+	}
+	if err := survivor.Survive(t.Context(), hosts[0]); err != nil {
+		t.Fatal(err)
+	}
+	well(t, d, hosts[0], hostsetup.ControlPlane)
+	nodesReady(t, hosts[0], "s-1", "a-1")
 }
 
 // single is given a program by path and checksum, as an upstream k3s is. That none is to be had here, and that k8shost

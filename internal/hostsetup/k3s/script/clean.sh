@@ -14,23 +14,22 @@ systemctl daemon-reload
 if [ -x $k8shost ] && [ -e "$data/lock" ]; then
 	$k8shost down --data-dir "$data" || exit
 fi
-# What k3s leaves running: its shims with the pods below them, and itself.
-ended() {
+# What k3s leaves running: its own programs, which it unpacks into its data, and the pods.
+tries=0
+while [ -d /run/k3s ] && [ $tries -lt 50 ]; do
 	found=
-	for path in /proc/[0-9]*/cmdline; do
-		case $(tr '\0' ' ' 2>/dev/null <"$path") in
-		*containerd-shim*" /run/k3s/"* | "$data"/data/* | */k3s\ server* | */k3s\ agent*)
+	for path in /proc/[0-9]*/exe; do
+		case $(readlink "$path" 2>/dev/null) in
+		"$data"/data/* | /usr/local/lib/plasmacloud/k3s/*)
 			process=${path#/proc/}
-			for one in "${process%/cmdline}" $(cat "/proc/${process%/cmdline}/task/${process%/cmdline}/children" 2>/dev/null); do
-				kill -KILL "$one" 2>/dev/null && found=yes
-			done
+			kill -KILL "${process%/exe}" 2>/dev/null && found=yes
 			;;
 		esac
 	done
-	[ -z "$found" ]
-}
-tries=0
-until ended || [ $tries -ge 50 ]; do
+	for process in $(find /sys/fs/cgroup -path '*kubepods*' -name cgroup.procs -exec cat {} + 2>/dev/null); do
+		kill -KILL "$process" 2>/dev/null && found=yes
+	done
+	[ -n "$found" ] || break
 	tries=$((tries + 1))
 	sleep 0.1
 done

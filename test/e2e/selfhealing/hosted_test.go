@@ -18,13 +18,8 @@ import (
 
 // hostedClusters hurts a cluster whose control plane is pods.
 func hostedClusters(t *testing.T, host *lab.Node) {
-	p := &patient{}
-	lab.Step(t, "a hosted cluster", func(t *testing.T) {
-		host.Cloud(t, "k8s", "create", "--name", "web", "--workers", "2", "--instance-type", "u1.small", "--wait")
-		p.Tenant = host.Tenant(t, project, "web")
-		p.home = p.Infrastructure(t)
-		p.healthy(t)
-	})
+	var p *patient
+	lab.Step(t, "a hosted cluster", func(t *testing.T) { p = admit(t, host, "web", "--workers", "2", "--instance-type", "u1.small") })
 	lab.Step(t, "what somebody edits is put right", func(t *testing.T) {
 		p.heals(t, time.Minute, "networkpolicies", func(t *testing.T) {
 			host.Kubectl(t, "delete", "networkpolicy", "machine", "-n", p.home)

@@ -15,13 +15,9 @@ import (
 
 // machineClusters hurts clusters whose control planes are on machines: one of one machine, and one of three.
 func machineClusters(t *testing.T, host *lab.Node) {
-	one := &patient{}
+	var one, three *patient
 	lab.Step(t, "a cluster on machines", func(t *testing.T) {
-		host.Cloud(t, "k8s", "create", "--name", "metal", "--type", "kubeadm", "--control-plane-instance-type", "u1.medium",
-			"--workers", "1", "--instance-type", "u1.small", "--wait")
-		one.Tenant = host.Tenant(t, project, "metal")
-		one.home = one.Infrastructure(t)
-		one.healthy(t)
+		one = admit(t, host, "metal", "--type", "kubeadm", "--control-plane-instance-type", "u1.medium", "--workers", "1", "--instance-type", "u1.small")
 	})
 	lab.Step(t, "a stopped kubelet is started", func(t *testing.T) {
 		worker := one.machines(t, v1alpha1.MachineWorker)[0]
@@ -50,13 +46,8 @@ func machineClusters(t *testing.T, host *lab.Node) {
 		one.AwaitGone(t)
 	})
 
-	three := &patient{}
 	lab.Step(t, "a highly available cluster", func(t *testing.T) {
-		host.Cloud(t, "k8s", "create", "--name", "trio", "--type", "k3s", "--control-plane-replicas", "3", "--control-plane-instance-type", "u1.medium",
-			"--workers", "0", "--wait")
-		three.Tenant = host.Tenant(t, project, "trio")
-		three.home = three.Infrastructure(t)
-		three.healthy(t)
+		three = admit(t, host, "trio", "--type", "k3s", "--control-plane-replicas", "3", "--control-plane-instance-type", "u1.medium", "--workers", "0")
 	})
 	lab.Step(t, "a lost machine of three is replaced", func(t *testing.T) { oneOfThree(t, three) })
 	lab.Step(t, "two lost machines of three are replaced by force only", func(t *testing.T) { twoOfThree(t, three) })

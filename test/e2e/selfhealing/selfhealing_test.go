@@ -47,6 +47,29 @@ func hurry(t *testing.T, host *lab.Node) {
 	host.Kubectl(t, "rollout", "status", "deployment/cloudd", "-n", platform, "--timeout=100s")
 }
 
+// admit makes a cluster, and waits until it runs and was looked at. The daemon was started anew a moment ago.
+func admit(t *testing.T, host *lab.Node, name string, args ...string) *patient {
+	t.Helper()
+	lab.Eventually(t, 2*time.Minute, "make "+name, func() error {
+		output, err := host.TryCloud(append([]string{"k8s", "create", "--name", name}, args...)...)
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, output)
+		}
+		return err
+	})
+	lab.Eventually(t, 10*time.Minute, name+" runs", func() error {
+		state, err := host.TryKubectl("get", "clusters.plasmacloud.io", name, "-n", namespace, "-o", "jsonpath={.status.phase} {.status.progress}")
+		if err == nil && !strings.HasPrefix(state, string(v1alpha1.PhaseRunning)) {
+			err = fmt.Errorf("it is %s", state)
+		}
+		return err
+	})
+	p := &patient{Tenant: host.Tenant(t, project, name)}
+	p.home = p.Infrastructure(t)
+	p.healthy(t)
+	return p
+}
+
 // patient is a cluster that is hurt.
 type patient struct {
 	*lab.Tenant

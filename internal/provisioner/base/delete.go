@@ -126,13 +126,8 @@ func (b *Build) EndPod(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// RemoveIdentity refuses the API server's certificates from now on, and removes the administrator's kubeconfigs.
-func (b *Build) RemoveIdentity(ctx context.Context) error {
-	if b.Identities != nil {
-		if err := b.Identities.Revoke(ctx, b.IdentityName()); err != nil {
-			return err
-		}
-	}
+// RemoveKubeconfigs removes what the administrator was handed, and the permission to hand it over.
+func (b *Build) RemoveKubeconfigs(ctx context.Context) error {
 	name := v1alpha1.AdminKubeconfigSecret(b.Cluster.Name)
 	err := b.Client.CoreV1().Secrets(b.Cluster.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
 	if b.Cleared(err, true) != nil { // forbidden: it was never made, nor the permission to

@@ -11,21 +11,16 @@ import (
 // Kinds in the inventory of every type.
 const (
 	KindNamespace = "Namespace"
-	KindIdentity  = "IdentityClient"
 	KindSecret    = "Secret"
 )
 
 // Inventory names everything that a cluster of any type makes besides its node groups and machines; the rest is in its
 // namespace.
 func (b *Build) Inventory() []v1alpha1.InventoryItem {
-	items := []v1alpha1.InventoryItem{
+	return []v1alpha1.InventoryItem{
 		{Kind: KindSecret, Name: v1alpha1.AdminKubeconfigSecret(b.Cluster.Name)},
 		{Kind: KindNamespace, Name: b.Home},
 	}
-	if b.Identities != nil {
-		items = append(items, v1alpha1.InventoryItem{Kind: KindIdentity, Name: b.IdentityName()})
-	}
-	return items
 }
 
 // SetInventory records what there is, without what is gone.
@@ -38,6 +33,3 @@ func (b *Build) SetInventory(items []v1alpha1.InventoryItem, gone ...string) {
 	}
 	b.Scope.SetOutput(provisioner.OutputInventory, strings.Join(left, ","))
 }
-
-// IdentityName is that of the cluster's API server, as the identity service knows it.
-func (b *Build) IdentityName() string { return b.Project() + "." + b.Cluster.Name }

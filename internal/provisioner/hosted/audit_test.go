@@ -39,7 +39,7 @@ func (w *world) settle() {
 		w.t.Fatal(err)
 	}
 	w.setDeploymentReady()
-	if done, waitsFor, err := b.allReplicas(w.t.Context()); err != nil || !done {
+	if done, waitsFor, err := b.allReplicas(w.t.Context(), false); err != nil || !done {
 		w.t.Fatal(waitsFor, err)
 	}
 }

@@ -74,10 +74,15 @@ func (b *build) endControlPlane(ctx context.Context, going bool) ([]string, erro
 
 // removeIdentity refuses the API server's certificates from now on, and removes the administrator's kubeconfigs.
 func (b *build) removeIdentity(ctx context.Context) error {
-	if err := b.RemoveIdentity(ctx); err != nil {
+	if b.Identities != nil {
+		if err := b.Identities.Revoke(ctx, b.identityName()); err != nil {
+			return err
+		}
+	}
+	if err := b.RemoveKubeconfigs(ctx); err != nil {
 		return err
 	}
-	b.setInventory(kindTenant, base.KindIdentity, base.KindSecret)
+	b.setInventory(kindTenant, kindIdentity, base.KindSecret)
 	return nil
 }
 
@@ -86,6 +91,6 @@ func (b *build) removeNamespace(ctx context.Context) error {
 	if err := b.RemoveNamespace(ctx); err != nil {
 		return err
 	}
-	b.setInventory(kindTenant, base.KindIdentity, base.KindSecret, base.KindNamespace)
+	b.setInventory(kindTenant, kindIdentity, base.KindSecret, base.KindNamespace)
 	return nil
 }

@@ -181,7 +181,7 @@ func TestInventoryNamesEverything(t *testing.T) {
 		kinds = append(kinds, item.Kind)
 	}
 	slices.Sort(kinds)
-	if want := []string{kindTenant, base.KindIdentity, base.KindNamespace, base.KindSecret}; !slices.Equal(kinds, want) {
+	if want := []string{kindTenant, kindIdentity, base.KindNamespace, base.KindSecret}; !slices.Equal(kinds, want) {
 		t.Errorf("%v, want %v", kinds, want)
 	}
 }

@@ -84,7 +84,7 @@ func (b *build) addIdentity(ctx context.Context, files map[string][]byte) error 
 		return fmt.Errorf("find the cluster's organization: %w", err)
 	}
 	secret, err := b.Identities.Ensure(ctx, authority.Client{
-		Name: b.IdentityName(), Organization: home.Labels[v1alpha1.LabelOrganization], Project: b.Project(),
+		Name: b.identityName(), Organization: home.Labels[v1alpha1.LabelOrganization], Project: b.Project(),
 	})
 	if err != nil {
 		return fmt.Errorf("certify the API server to the identity service: %w", err)

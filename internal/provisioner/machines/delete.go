@@ -11,10 +11,10 @@ func (b *build) removeNodes(ctx context.Context) error { return b.RemoveNodes(ct
 
 // removeIdentity removes the administrator's kubeconfigs.
 func (b *build) removeIdentity(ctx context.Context) error {
-	if err := b.RemoveIdentity(ctx); err != nil {
+	if err := b.RemoveKubeconfigs(ctx); err != nil {
 		return err
 	}
-	b.SetInventory(b.Inventory(), base.KindIdentity, base.KindSecret)
+	b.SetInventory(b.Inventory(), base.KindSecret)
 	return nil
 }
 
@@ -23,6 +23,6 @@ func (b *build) removeNamespace(ctx context.Context) error {
 	if err := b.RemoveNamespace(ctx); err != nil {
 		return err
 	}
-	b.SetInventory(b.Inventory(), base.KindIdentity, base.KindSecret, base.KindNamespace)
+	b.SetInventory(b.Inventory(), base.KindSecret, base.KindNamespace)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -114,9 +115,12 @@ func (b *build) settleLost(ctx context.Context) error {
 	return nil
 }
 
+// hangs is for how long a machine that is said to run may answer nobody before it is taken for lost: one that starts again
+// is not.
+const hangs = 90 * time.Second
+
 // unreachable are members that are said to run and answer nobody, by SSH or otherwise, in a repair. A machine that hangs
-// is as good as lost. Which of them are is decided only while most of the others answer: whoever reaches nobody is away
-// himself.
+// is as good as lost.
 func (b *build) unreachable(ctx context.Context, machines []v1alpha1.Machine, gone []string) ([]string, error) {
 	if b.Scope.Task.Spec.Operation != v1alpha1.OperationRepair {
 		return nil, nil
@@ -135,12 +139,24 @@ func (b *build) unreachable(ctx context.Context, machines []v1alpha1.Machine, go
 		switch {
 		case err == nil:
 		case errors.Is(err, remote.ErrUnreachable), errors.Is(err, remote.ErrRefused), errors.Is(err, remote.ErrLost), errors.Is(err, remote.ErrTimeout):
+			if since := notReadySince(m); b.Clock.Since(since) < hangs {
+				return nil, task.Wait(5*time.Second, "machine %s of the control plane does not answer; it is replaced if it does not by %s",
+					m.Name, since.Add(hangs).UTC().Format("15:04:05 MST"))
+			}
 			silent = append(silent, m.Name)
 		default:
 			return nil, err
 		}
 	}
 	return silent, nil
+}
+
+// notReadySince is when a machine was last ready.
+func notReadySince(m *v1alpha1.Machine) time.Time {
+	if ready := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+		return ready.LastTransitionTime.Time
+	}
+	return m.CreationTimestamp.Time
 }
 
 // takeOut takes lost members out of the datastore and of the record. It returns who is gone in the end.

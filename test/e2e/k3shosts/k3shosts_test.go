@@ -275,9 +275,9 @@ func faults(t *testing.T, d hostsetup.Distribution, hosts []hostsetup.Host, clus
 	}{
 		{"a stopped server", hosts[1], hostsetup.ControlPlane, k3s.CheckService, "systemctl stop k8shost-server"},
 		{"changed settings", hosts[1], hostsetup.ControlPlane, k3s.CheckConfiguration, "echo max-pods: 3 >>/etc/k8shost/server.yaml"},
-		{"a server whose settings and unit are gone", hosts[2], hostsetup.ControlPlane, k3s.CheckService, "systemctl stop k8shost-server; rm -r /etc/k8shost /etc/systemd/system/k8shost-server.service"},
+		{"a server whose settings and unit are gone", hosts[2], hostsetup.ControlPlane, k3s.CheckService, "systemctl stop k8shost-server; rm -r /etc/k8shost/* /etc/systemd/system/k8shost-server.service"},
 		{"a stopped agent", hosts[3], hostsetup.Worker, k3s.CheckService, "systemctl stop k8shost-agent"},
-		{"an agent whose settings are gone", hosts[3], hostsetup.Worker, k3s.CheckConfiguration, "rm -r /etc/k8shost"},
+		{"an agent whose settings are gone", hosts[3], hostsetup.Worker, k3s.CheckConfiguration, "rm -r /etc/k8shost/*"},
 	} {
 		on(t, fault.host, "sh", "-c", fault.wound)
 		findings, err := d.Health(t.Context(), fault.host, fault.role)

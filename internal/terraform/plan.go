@@ -185,7 +185,7 @@ func readChange(raw *tfjson.ResourceChange) Change {
 	change.before, change.after, change.unknown = object(raw.Change.Before), object(raw.Change.After), object(raw.Change.AfterUnknown)
 	change.Reason = reason(raw)
 	if change.Effect == EffectChange || change.Effect == EffectReplace {
-		change.Fields = fields(raw.Change)
+		change.Fields = fields(raw.Change, change.Effect == EffectReplace)
 	}
 	return change
 }
@@ -241,8 +241,9 @@ func pathName(path any) string {
 	return out.String()
 }
 
-// fields describes what of a resource changes: top-level fields, values only where they are short and no secret.
-func fields(change *tfjson.Change) []string {
+// fields describes what of a resource changes: top-level fields, values only where they are short and no secret. Of what
+// is made anew, nearly everything is not known yet, which tells nothing.
+func fields(change *tfjson.Change, anew bool) []string {
 	before, after, unknown := object(change.Before), object(change.After), object(change.AfterUnknown)
 	secretBefore, secretAfter := object(change.BeforeSensitive), object(change.AfterSensitive)
 	names := make(map[string]bool)
@@ -260,10 +261,10 @@ func fields(change *tfjson.Change) []string {
 		secret := marked(secretBefore[name]) || marked(secretAfter[name])
 		switch {
 		case marked(unknown[name]) && after[name] == nil:
-			if before[name] != nil { // a field that was unknown anyway tells nothing
+			if before[name] != nil && !anew {
 				described = append(described, name+" known after apply")
 			}
-		case reflect.DeepEqual(before[name], after[name]):
+		case reflect.DeepEqual(before[name], after[name]), empty(before[name]) && empty(after[name]):
 		case secret:
 			described = append(described, name+" (secret) changes")
 		default:
@@ -271,6 +272,23 @@ func fields(change *tfjson.Change) []string {
 		}
 	}
 	return described
+}
+
+// empty tells whether a value is as good as none.
+func empty(value any) bool {
+	switch value := value.(type) {
+	case nil:
+		return true
+	case string:
+		return value == ""
+	case bool:
+		return !value
+	case []any:
+		return len(value) == 0
+	case map[string]any:
+		return len(value) == 0
+	}
+	return false
 }
 
 // marked tells whether any part of a value is marked.

@@ -14,6 +14,8 @@ func (s *Server) compute(r *request) (document, *failure) {
 	parts := strings.Split(r.path, "/")
 	last := parts[len(parts)-1]
 	switch {
+	case len(parts) == 2 && parts[0] == "projects" && r.Method == http.MethodGet:
+		return document{"kind": "compute#project", "id": "42", "name": s.config.Project}, nil
 	case len(parts) > 1 && parts[len(parts)-2] == "operations" && (r.Method == http.MethodGet || r.Method == http.MethodPost):
 		return s.computeOperation(r, last)
 	case len(parts) > 2 && parts[len(parts)-3] == "operations" && last == "wait":

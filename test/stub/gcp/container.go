@@ -76,6 +76,13 @@ func (s *Server) createCluster(r *request) (document, *failure) {
 		"clusterIpv4Cidr": "172.16.0.0/14", "servicesIpv4Cidr": "172.20.0.0/20", "loggingService": "logging.googleapis.com/kubernetes", "monitoringService": "monitoring.googleapis.com/kubernetes",
 		"labelFingerprint": "c3R1Yg==",
 	})
+	network, _ := cluster["networkConfig"].(document)
+	network = maps.Clone(network)
+	if network == nil {
+		network = document{}
+	}
+	network["network"], network["subnetwork"] = cluster["network"], subnetwork
+	cluster["networkConfig"] = network
 	auth, _ := cluster["masterAuth"].(document)
 	auth = maps.Clone(auth)
 	if auth == nil {
@@ -143,6 +150,13 @@ func (s *Server) cluster(r *request) (document, *failure) {
 		}), nil
 	case r.Method == http.MethodPut:
 		update, _ := r.body["update"].(document)
+		if name, _ := update["desiredNodePoolId"].(string); name != "" {
+			pool := s.resources[r.path+"/nodePools/"+name]
+			if pool == nil {
+				return nil, notFound(r.path + "/nodePools/" + name)
+			}
+			return s.containerAnswer(r, r.path, func() { pool["autoscaling"] = update["desiredNodePoolAutoscaling"] }), nil
+		}
 		return s.containerAnswer(r, r.path, func() { applyUpdate(cluster, update) }), nil
 	case r.Method == http.MethodPost && r.verb == "setResourceLabels":
 		return s.containerAnswer(r, r.path, func() { cluster["resourceLabels"] = r.body["resourceLabels"] }), nil

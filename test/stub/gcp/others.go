@@ -97,7 +97,7 @@ func (s *Server) storage(r *request) (document, *failure) {
 	case rest == "iam" && r.Method == http.MethodPut:
 		s.policies["b/"+name] = r.body
 		return r.body, nil
-	case rest == "o" && r.Method == http.MethodGet:
+	case (rest == "o" || rest == "anywhereCaches") && r.Method == http.MethodGet:
 		return document{"kind": "storage#objects", "items": []any{}}, nil
 	case rest == "" && r.Method == http.MethodGet:
 		return bucket, nil

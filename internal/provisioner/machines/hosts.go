@@ -35,7 +35,7 @@ func (b *build) describe(ctx context.Context) (hostsetup.Cluster, error) {
 	if err != nil {
 		return hostsetup.Cluster{}, err
 	}
-	described := Describe(b.Cluster, e, b.Home, version)
+	described := describeCluster(b.Cluster, e, b.Home, version)
 	join, err := b.ReadJoin(ctx)
 	if err != nil {
 		return hostsetup.Cluster{}, err
@@ -49,8 +49,8 @@ func (b *build) describe(ctx context.Context) (hostsetup.Cluster, error) {
 	return described, nil
 }
 
-// Describe says what all hosts of a cluster have in common, but for its authority and its security group.
-func Describe(c *v1alpha1.Cluster, e base.Endpoint, home, version string) hostsetup.Cluster {
+// describeCluster says what all hosts of a cluster have in common, but for its authority and its security group.
+func describeCluster(c *v1alpha1.Cluster, e base.Endpoint, home, version string) hostsetup.Cluster {
 	network := c.Spec.ClusterNetwork
 	sans := []string{
 		e.Service.String(), base.ServiceName, base.ServiceName + "." + home,

@@ -146,7 +146,8 @@ func (y *yard) account(t *testing.T) {
 
 func (y *yard) create(t *testing.T, cluster, kind string) {
 	y.host.Cloud(t, "k8s", "create", cluster, "--type", kind, "--vpc", "metal", "--control-plane-instance-type", "u1.medium",
-		"--workers", "1", "--instance-type", "u1.medium", "--wait")
+		"--workers", "1", "--instance-type", "u1.medium")
+	y.awaitRunning(t, cluster)
 	tenant := y.host.Tenant(t, project, cluster)
 	tenant.AwaitNodes(t, hostCount)
 	shown := y.host.Cloud(t, "account", "get", "yard")
@@ -162,6 +163,19 @@ func (y *yard) create(t *testing.T, cluster, kind string) {
 	tenant.Kubectl(t, "create", "deployment", "hello", "--image=registry.k8s.io/pause", "--replicas=0")
 }
 
+// awaitRunning waits until a cluster does its job. What is laid onto hosts is much, and all of them are on one machine.
+func (y *yard) awaitRunning(t *testing.T, cluster string) {
+	t.Helper()
+	lab.Eventually(t, 8*time.Minute, cluster+" runs", func() error {
+		shown, err := y.host.TryCloud("k8s", "get", cluster)
+		if err == nil && (!strings.Contains(shown, "RUNNING") || !strings.Contains(shown, "1/1")) {
+			instances, _ := y.host.TryCloud("instance", "list", "--cluster", cluster, "-o", "yaml")
+			err = fmt.Errorf("%s\n%s", shown, instances)
+		}
+		return err
+	})
+}
+
 // full asks for a node more than there are hosts, and takes the wish back.
 func (y *yard) full(t *testing.T, cluster string) {
 	y.host.Cloud(t, "k8s", "scale", cluster, "--workers", "2")
@@ -172,7 +186,8 @@ func (y *yard) full(t *testing.T, cluster string) {
 		}
 		return nil
 	})
-	y.host.Cloud(t, "k8s", "scale", cluster, "--workers", "1", "--wait")
+	y.host.Cloud(t, "k8s", "scale", cluster, "--workers", "1")
+	y.awaitRunning(t, cluster)
 }
 
 func (y *yard) terminals(t *testing.T, cluster string) {
@@ -215,8 +230,15 @@ systemctl list-units --all --plain --no-legend 'kube*' 'containerd*' 'k8shost*' 
 true`
 
 func (y *yard) remove(t *testing.T, cluster string) {
-	y.host.Cloud(t, "k8s", "delete", cluster, "--yes", "--wait")
-	lab.Eventually(t, 2*time.Minute, "the hosts are free", func() error {
+	y.host.Cloud(t, "k8s", "delete", cluster, "--yes")
+	lab.Eventually(t, 5*time.Minute, cluster+" is gone", func() error {
+		shown, err := y.host.TryCloud("k8s", "get", cluster)
+		if err == nil {
+			return fmt.Errorf("it is there:\n%s", shown)
+		}
+		return nil
+	})
+	lab.Eventually(t, time.Minute, "the hosts are free", func() error {
 		shown := y.host.Cloud(t, "account", "get", "yard")
 		if strings.Contains(shown, cluster+"-") {
 			return fmt.Errorf("the account shows\n%s", shown)

@@ -103,23 +103,6 @@ func TestFaultsSayWhatToDoAndAreResumed(t *testing.T) {
 			mend:   "umount /var/lib/plasmacloud/kubeadm",
 			says:   []string{"kubeadm init", "disk full"},
 		},
-		"another architecture": {
-			inject: `printf '#!/bin/sh\n[ "$1" != -m ] || { echo aarch64; exit; }\nexec /usr/bin/uname "$@"\n' >/usr/local/sbin/uname && chmod 755 /usr/local/sbin/uname`,
-			mend:   "rm /usr/local/sbin/uname",
-			says:   []string{"preflight", "it is arm64", "use a host of that architecture"},
-		},
-		"no systemd": {
-			inject: "rmdir /run/systemd/system", mend: "mkdir /run/systemd/system",
-			says: []string{"preflight", "services are run by systemd"},
-		},
-		"no room": {
-			inject: "mkdir -p /run/tiny && mount -t tmpfs -o size=8m tiny /var/lib", mend: "umount /var/lib",
-			says: []string{"preflight", "free in /var/lib", "make room"},
-		},
-		"another Kubernetes": {
-			inject: "mkdir -p /etc/kubernetes/manifests && echo x >/etc/kubernetes/manifests/x.yaml", mend: "rm -r /etc/kubernetes",
-			says: []string{"preflight", "/etc/kubernetes has files in it that are not ours", "kubeadm reset"},
-		},
 		"a command that hangs": {
 			inject: "touch /run/hold", mend: "rm /run/hold",
 			says: []string{"kubeadm init", "timed out", "look at the host's load"},
@@ -143,6 +126,44 @@ func TestFaultsSayWhatToDoAndAreResumed(t *testing.T) {
 				t.Errorf("mended: %v", err)
 			}
 		})
+	}
+}
+
+func TestHostsThatWillNotDoAreToldSoAndTakenOnceMended(t *testing.T) {
+	w := newWorld(t)
+	host := w.host(t)
+	for name, fault := range map[string]struct {
+		inject, mend string
+		says         []string
+	}{
+		"another architecture": {
+			inject: `printf '#!/bin/sh\n[ "$1" != -m ] || { echo aarch64; exit; }\nexec /usr/bin/uname "$@"\n' >/usr/local/sbin/uname && chmod 755 /usr/local/sbin/uname`,
+			mend:   "rm /usr/local/sbin/uname",
+			says:   []string{"preflight", "it is arm64", "use a host of that architecture"},
+		},
+		"no systemd": {
+			inject: "rmdir /run/systemd/system", mend: "mkdir /run/systemd/system",
+			says: []string{"preflight", "services are run by systemd"},
+		},
+		"no room": {
+			inject: "mkdir -p /run/tiny && mount -t tmpfs -o size=8m tiny /var/lib", mend: "umount /var/lib",
+			says: []string{"preflight", "free in /var/lib", "make room"},
+		},
+		"another Kubernetes": {
+			inject: "mkdir -p /etc/kubernetes/manifests && echo x >/etc/kubernetes/manifests/x.yaml", mend: "rm -r /etc/kubernetes",
+			says: []string{"preflight", "/etc/kubernetes has files in it that are not ours", "kubeadm reset"},
+		},
+	} {
+		w.Do(fault.inject)
+		err := w.distribution.Prepare(newContext(t), host, w.cluster, hostsetup.ControlPlane, nil)
+		if !errors.Is(err, hostsetup.ErrPreflight) {
+			t.Fatalf("%s: %v", name, err)
+		}
+		assertSays(t, err, append(fault.says, host.Name)...)
+		w.Do(fault.mend)
+	}
+	if err := w.everything(newContext(t), host); err != nil {
+		t.Errorf("mended: %v", err)
 	}
 }
 
@@ -185,7 +206,7 @@ func TestAUserWithoutSudoIsToldSo(t *testing.T) {
 func TestPreflightChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.Do("rmdir /run/systemd/system")
-	const tree = "find /etc /var/lib /usr/local /opt -newer /run/given/ca.crt -not -type d 2>/dev/null | sort"
+	const tree = "find /etc /var/lib/plasmacloud /var/lib/kubelet /usr/local /opt -newer /run/given/ca.crt -not -type d 2>/dev/null | sort"
 	before := w.Do(tree)
 	err := w.distribution.Prepare(newContext(t), w.host(t), w.cluster, hostsetup.Worker, nil)
 	found := &hostsetup.PreflightError{}
@@ -249,8 +270,8 @@ func TestHealthOfAHost(t *testing.T) {
 	if found := look(); found != "" {
 		t.Errorf("found %s", found)
 	}
-	w.Do("touch /run/inactive-kubelet.service && echo x >>/var/lib/kubelet/config.yaml && rm /etc/systemd/system/containerd.service")
-	if found, want := look(), "unit kubelet.service, configuration /etc/systemd/system/containerd.service, configuration /var/lib/kubelet/config.yaml"; found != want {
+	w.Do("touch /run/inactive-kubelet.service && echo x >>/var/lib/kubelet/config.yaml && rm /usr/local/lib/plasmacloud/containerd.toml")
+	if found, want := look(), "unit kubelet.service, configuration /usr/local/lib/plasmacloud/containerd.toml, configuration /var/lib/kubelet/config.yaml"; found != want {
 		t.Errorf("found %s, not %s", found, want)
 	}
 }

@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package types is the scenario of the same verbs on every type of cluster: create, list, get, scale, kubeconfig, repair
+// Package clustertypes is the scenario of the same verbs on every type of cluster: create, list, get, scale, kubeconfig, repair
 // and delete mean the same whether the control plane is hosted or on machines.
-package types
+package clustertypes
 
 import (
 	"fmt"
@@ -35,7 +35,7 @@ func kinds() []kind {
 	}
 }
 
-func TestTypes(t *testing.T) {
+func TestClusterTypes(t *testing.T) {
 	l := lab.New(t)
 	host := l.Node(t, "host")
 	lab.Step(t, "up", func(t *testing.T) { host.Cloud(t, "up", "--data-dir", host.Data.Path()) })

@@ -188,6 +188,7 @@ func TestAnotherHostKeyIsNotBelieved(t *testing.T) {
 func TestAUserWithoutSudoIsToldSo(t *testing.T) {
 	w := newWorld(t)
 	w.AddUser("ops", "")
+	w.lay("/etc/os-release", "ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\nPRETTY_NAME=\"Rocky Linux 9.4 (Blue Onyx)\"")
 	host := w.host(t)
 	there := host.Client.Host()
 	there.User = "ops"

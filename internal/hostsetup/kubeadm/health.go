@@ -6,9 +6,12 @@ import (
 	_ "embed"
 	"encoding/pem"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 	"time"
 
+	"plasmacloud.io/plasmacloud/internal/bootstrap"
 	"plasmacloud.io/plasmacloud/internal/hostsetup"
 	"plasmacloud.io/plasmacloud/internal/k8shost/etcd"
 )
@@ -38,7 +41,8 @@ var healthScript string
 
 // Health implements hostsetup.Distribution.
 func (d *Distribution) Health(ctx context.Context, host hostsetup.Host, role hostsetup.Role) ([]hostsetup.Finding, error) {
-	answer, err := d.script(ctx, host, stepHealth, healthScript, string(role), networkService, laidFile, doneFile)
+	answer, err := d.script(ctx, host, stepHealth, healthScript, string(role), networkService, laidFile, doneFile,
+		net.JoinHostPort(host.Address, strconv.Itoa(bootstrap.KubeadmAPIPort)))
 	if err != nil {
 		return nil, err
 	}

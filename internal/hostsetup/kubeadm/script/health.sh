@@ -1,7 +1,7 @@
 # Tells how a node is. Arguments: the role, the pod network's unit, the file with checksums of what must not change, and
-# the one that says that the host is a part of a cluster. Prints sections that begin with a line "== name".
+# the one that says that the host is a part of a cluster, and its address. Prints sections that begin with a line "== name".
 set -u
-role=$1 network=$2 laid=$3 finished=$4
+role=$1 network=$2 laid=$3 finished=$4 address=$5
 echo '== membership'
 cat -- "$finished" 2>/dev/null
 for unit in containerd.service kubelet.service "$network"; do
@@ -28,5 +28,5 @@ for file in admin.conf super-admin.conf controller-manager.conf scheduler.conf; 
 	sed -n 's/^ *client-certificate-data: *//p' "/etc/kubernetes/$file" | base64 -d
 done
 echo '== api'
-kubectl --kubeconfig /etc/kubernetes/admin.conf --server https://127.0.0.1:6443 --request-timeout 5s get --raw /readyz 2>&1 | tail -n 3
+kubectl --kubeconfig /etc/kubernetes/admin.conf --server "https://$address" --request-timeout 5s get --raw /readyz 2>&1 | tail -n 3
 exit 0

@@ -114,7 +114,8 @@ func (d *Distribution) run(ctx context.Context, step string, host hostsetup.Host
 		return err
 	}
 	unit := d.unit(k)
-	list := fmt.Sprintf("%s  %s\n%s  %s\n%s  %s\n", fileHash(content), k.settingsFile(), fileHash(unit), k.unitFile(), program, d.program())
+	// The programs are not in it: they are large, and hosts are asked often how they are.
+	list := fmt.Sprintf("%s  %s\n%s  %s\n", fileHash(content), k.settingsFile(), fileHash(unit), k.unitFile())
 	for name, content := range map[string][]byte{k.settingsFile(): content, k.unitFile(): unit, laidFile: []byte(list)} {
 		mode := fs.FileMode(0o600)
 		if name == k.unitFile() {
@@ -124,7 +125,7 @@ func (d *Distribution) run(ctx context.Context, step string, host hostsetup.Host
 			return err
 		}
 	}
-	return start(ctx, step, host, k.unit(), fileHash([]byte(list)), restart)
+	return start(ctx, step, host, k.unit(), fileHash([]byte(list+program)), restart)
 }
 
 // programSum is the checksum of the launcher.

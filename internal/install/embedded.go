@@ -78,15 +78,13 @@ func (in *installation) asksUs(dir datadir.Dir) bool {
 }
 
 func (in *installation) importImage(ctx context.Context) error {
-	dir := datadir.New(in.target.DataDir)
-	ctr, err := in.release.Binary("ctr")
+	archive, err := os.Open(filepath.Join(datadir.New(in.target.DataDir).Images(), imageArchive))
 	if err != nil {
 		return err
 	}
-	output, err := exec.CommandContext(ctx, ctr, "--address", dir.ContainerdSocket(), "--namespace", "k8s.io", "images", "import", "--local",
-		filepath.Join(dir.Images(), imageArchive)).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("import the daemon's image: %w: %s", err, output)
+	defer func() { _ = archive.Close() }()
+	if err := in.importArchive(ctx, archive); err != nil {
+		return fmt.Errorf("import the daemon's image: %w", err)
 	}
 	return nil
 }

@@ -54,8 +54,8 @@ func (in *installation) bringImages(ctx context.Context) error {
 	return in.importImages(ctx)
 }
 
-// importImages gives the embedded cluster's container runtime what hosted clusters run on. What was imported once is not
-// imported again; the memory of it lies beside the images, and goes with them.
+// importImages gives the embedded cluster's container runtime what hosted clusters run on. What was imported once, and is
+// there still, is not imported again; the memory of it lies beside the images, and goes with them.
 func (in *installation) importImages(ctx context.Context) error {
 	images, err := in.hostedImages()
 	if err != nil {
@@ -69,10 +69,14 @@ func (in *installation) importImages(ctx context.Context) error {
 	sum := sha256.Sum256([]byte(strings.Join(contents, "\n")))
 	state := hex.EncodeToString(sum[:])
 	record := filepath.Join(datadir.New(in.target.DataDir).Containerd(), "platform-images")
-	if done, err := os.ReadFile(record); err == nil && string(done) == state {
-		return nil
-	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+	done, err := os.ReadFile(record)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
+	}
+	if string(done) == state {
+		if complete, err := in.haveAll(ctx, release.Refs(images...)); err != nil || complete {
+			return err
+		}
 	}
 	reader, writer := io.Pipe()
 	defer func() { _ = reader.Close() }()
@@ -83,18 +87,40 @@ func (in *installation) importImages(ctx context.Context) error {
 	return atomicfile.Write(record, []byte(state), 0o600)
 }
 
+// haveAll tells whether the container runtime has all of the images.
+func (in *installation) haveAll(ctx context.Context, refs []string) (bool, error) {
+	cmd, err := in.ctr(ctx, "images", "list", "--quiet")
+	if err != nil {
+		return false, err
+	}
+	listed, err := cmd.Output()
+	if err != nil {
+		return false, fmt.Errorf("list images: %w", err)
+	}
+	have := strings.Fields(string(listed))
+	return !slices.ContainsFunc(refs, func(ref string) bool { return !slices.Contains(have, ref) }), nil
+}
+
 func (in *installation) importArchive(ctx context.Context, archive io.Reader) error {
-	ctr, err := in.release.Binary("ctr")
+	cmd, err := in.ctr(ctx, "images", "import", "--local", "--label", release.PinnedImage, "-")
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, ctr, "--address", datadir.New(in.target.DataDir).ContainerdSocket(), "--namespace", "k8s.io",
-		"images", "import", "--local", "-")
 	cmd.Stdin = archive
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, output)
 	}
 	return nil
+}
+
+// ctr is a command to the embedded cluster's container runtime.
+func (in *installation) ctr(ctx context.Context, args ...string) (*exec.Cmd, error) {
+	ctr, err := in.release.Binary("ctr")
+	if err != nil {
+		return nil, err
+	}
+	address := datadir.New(in.target.DataDir).ContainerdSocket()
+	return exec.CommandContext(ctx, ctr, append([]string{"--address", address, "--namespace", "k8s.io"}, args...)...), nil
 }
 
 func (in *installation) hostedImages() ([]release.Artifact, error) {

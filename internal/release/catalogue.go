@@ -38,6 +38,10 @@ type Catalogue struct {
 	versions []string // newest first
 }
 
+// PinnedImage is the label, and its value, by which the kubelet knows images that it must not remove where a disk runs
+// full: there may be no registry to fetch them from again.
+const PinnedImage = "io.cri-containerd.pinned=pinned"
+
 // Open reads the release in dir.
 func Open(dir string) (*Catalogue, error) {
 	dir, err := filepath.Abs(dir)

@@ -144,7 +144,7 @@ func (n *Node) importStream(ctx context.Context, archive io.Reader) error {
 	}
 	var complaint bytes.Buffer
 	cmd := exec.CommandContext(ctx, ctr, "--address", n.Dir.ContainerdSocket(), "--namespace", "k8s.io",
-		"images", "import", "--local", "-")
+		"images", "import", "--local", "--label", release.PinnedImage, "-")
 	cmd.Stdin, cmd.Stderr = archive, &complaint
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%w: %s", err, strings.TrimSpace(complaint.String()))

@@ -185,7 +185,8 @@ func (b *build) eventTrouble(ctx context.Context, pod *corev1.Pod) error {
 	}
 	var last *corev1.Event
 	for i := range list.Items {
-		if event := &list.Items[i]; last == nil || last.LastTimestamp.Before(&event.LastTimestamp) {
+		// Probes fail until what they ask for has started.
+		if event := &list.Items[i]; event.Reason != "Unhealthy" && (last == nil || last.LastTimestamp.Before(&event.LastTimestamp)) {
 			last = event
 		}
 	}

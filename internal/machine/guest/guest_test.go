@@ -171,3 +171,38 @@ func TestNoFilesAreFine(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestKeysThatWereReplacedStayReplaced(t *testing.T) {
+	dir := t.TempDir()
+	kept, target := filepath.Join(dir, "disk", "authorized_keys"), filepath.Join(dir, "root", ".ssh", "authorized_keys")
+	if err := os.MkdirAll(filepath.Dir(kept), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	given := filepath.Join(dir, "given")
+	if err := os.WriteFile(given, []byte("ssh-ed25519 OLD\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start := func() string {
+		t.Helper()
+		if err := layFile(given, target); err != nil { // as each start does
+			t.Fatal(err)
+		}
+		if err := layKeys(kept, target); err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	if got := start(); got != "ssh-ed25519 OLD\n" {
+		t.Errorf("at first: %s", got)
+	}
+	if err := os.WriteFile(kept, []byte("ssh-ed25519 NEW\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := start(); got != "ssh-ed25519 NEW\n" {
+		t.Errorf("after they were replaced: %s", got)
+	}
+}

@@ -4,6 +4,7 @@ package byoclab
 
 import (
 	"bytes"
+	"context"
 	"encoding/pem"
 	"io/fs"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -186,6 +188,39 @@ func (l *Lab) Processes(t *testing.T) []int {
 		}
 	}
 	return pids
+}
+
+// Killed applies a plan and kills the engine with all that it has begun, once so many resources were made; then it takes
+// away the lock, as a person would.
+func (c Cloud) Killed(t *testing.T, w *terraform.Workspace, stack string, after int) {
+	t.Helper()
+	plan := Plan(t, w, terraform.PlanOptions{})
+	done, enough := make(chan error, 1), make(chan struct{})
+	var once sync.Once
+	go func() {
+		done <- w.Apply(context.WithoutCancel(t.Context()), plan, func(e terraform.Event) {
+			if e.Done >= after {
+				once.Do(func() { close(enough) })
+			}
+		})
+	}()
+	select {
+	case <-enough:
+	case err := <-done:
+		t.Fatalf("apply ended before it was killed: %v", err)
+	}
+	for _, pid := range c.Lab.Processes(t) {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended with its parent
+	}
+	if err := <-done; err == nil {
+		t.Fatal("a killed operation succeeded")
+	}
+	record, err := c.Lab.Backend.Describe(t.Context(), stack)
+	must(t, err)
+	if record.Lock == nil {
+		t.Fatal("a killed operation gave its lock back")
+	}
+	must(t, w.ForceUnlock(t.Context(), record.Lock.ID))
 }
 
 // NothingTold looks for secrets in all that a run leaves.

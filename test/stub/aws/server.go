@@ -328,3 +328,26 @@ func (s *Server) sweep() {
 		}
 	}
 }
+
+// arnKinds is how EC2's ARNs call what its actions call otherwise.
+var arnKinds = map[string]string{
+	"Vpcs": "vpc", "Subnets": "subnet", "InternetGateways": "internet-gateway", "Addresses": "elastic-ip", "NatGateways": "natgateway", "RouteTables": "route-table",
+	"SecurityGroups": "security-group", "SecurityGroupRules": "security-group-rule", "NetworkAcls": "network-acl", "VpcEndpoints": "vpc-endpoint", "FlowLogs": "vpc-flow-log", "LaunchTemplates": "launch-template",
+}
+
+// Tagged lists what has a tag, by ARN, as the tagging API does.
+func (s *Server) Tagged(key, value string) map[string]map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := map[string]map[string]string{}
+	for id, t := range s.things {
+		if t.tags[key] != value || !t.gone.IsZero() {
+			continue
+		}
+		if kind := arnKinds[t.kind]; kind != "" {
+			id = s.arn("ec2", kind+"/"+id)
+		}
+		found[id] = maps.Clone(t.tags)
+	}
+	return found
+}

@@ -105,6 +105,11 @@ func (d *Distribution) JoinControlPlane(ctx context.Context, host, first hostset
 		return err
 	}
 	if !part {
+		// What an attempt has left in etcd that was not finished: a member that never started has no name.
+		stale := func(member string) bool { return member == "" || member == host.Name }
+		if err := d.strike(ctx, first, stepJoinPlane, stale); err != nil {
+			return err
+		}
 		token, key, err := d.invite(ctx, first, cluster)
 		if err != nil {
 			return err

@@ -61,21 +61,29 @@ func (d *Distribution) datastore(ctx context.Context, host hostsetup.Host, step 
 
 // RemoveMember implements hostsetup.Distribution.
 func (d *Distribution) RemoveMember(ctx context.Context, via hostsetup.Host, name string) error {
+	if err := d.strike(ctx, via, stepRemoveMember, func(member string) bool { return member == name }); err != nil {
+		return err
+	}
+	// The node goes too: kubeadm looks for etcd's members among the pods of nodes.
+	_, err := d.script(ctx, via, stepRemoveMember, `kubectl --kubeconfig /etc/kubernetes/admin.conf delete node --ignore-not-found --wait=false -- "$1"`, name)
+	return err
+}
+
+// strike takes members out of etcd, as long as a majority of the rest is well.
+func (d *Distribution) strike(ctx context.Context, via hostsetup.Host, step string, chosen func(member string) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, etcdPatience)
 	defer cancel()
-	client, err := d.datastore(ctx, via, stepRemoveMember)
+	client, err := d.datastore(ctx, via, step)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = client.Close() }()
-	_, err = etcd.Remove(ctx, client, func(member string) bool { return member == name }, false)
-	if errors.Is(err, etcd.ErrQuorum) {
-		return fmt.Errorf("host %s: %s: %w: %w", via, stepRemoveMember, hostsetup.ErrQuorum, err)
+	_, err = etcd.Remove(ctx, client, chosen, false)
+	switch {
+	case errors.Is(err, etcd.ErrQuorum):
+		return fmt.Errorf("host %s: %s: %w: %w", via, step, hostsetup.ErrQuorum, err)
+	case err != nil:
+		return fmt.Errorf("host %s: %s: %w", via, step, err)
 	}
-	if err != nil {
-		return fmt.Errorf("host %s: %s: %w", via, stepRemoveMember, err)
-	}
-	// The node goes too: kubeadm looks for etcd's members among the pods of nodes.
-	_, err = d.script(ctx, via, stepRemoveMember, `kubectl --kubeconfig /etc/kubernetes/admin.conf delete node --ignore-not-found --wait=false -- "$1"`, name)
-	return err
+	return nil
 }

@@ -89,7 +89,7 @@ func importRules() []importRule {
 		{
 			why: "engines and the launcher work without controllers",
 			from: func(dir string) bool {
-				for _, engine := range []string{"internal/network", "internal/release", "internal/k8shost", "internal/iam", "internal/task"} {
+				for _, engine := range []string{"internal/network", "internal/release", "internal/k8shost", "internal/iam", "internal/task", "internal/terraform"} {
 					if within(dir, engine) {
 						return !within(dir, "internal/task/record") // is where the engine meets the API
 					}

@@ -34,14 +34,14 @@ func TestKubeadmHA(t *testing.T) {
 			t.Errorf("members of etcd: %v", members)
 		}
 	})
-	first, last := oldest(t, ha), ""
+	first := oldest(t, ha)
 	lab.Step(t, "the machine that the control plane began with is killed", func(t *testing.T) { kill(t, ha, first) })
 	lab.Step(t, "another one is killed", func(t *testing.T) {
-		last = oldest(t, ha)
-		if last == first {
+		second := oldest(t, ha)
+		if second == first {
 			t.Fatalf("machine %s is there again", first)
 		}
-		kill(t, ha, last)
+		kill(t, ha, second)
 	})
 	lab.Step(t, "delete leaves nothing", func(t *testing.T) {
 		host.Cloud(t, "k8s", "delete", name, "--yes", "--wait")

@@ -25,28 +25,25 @@ const Format = "1"
 
 // Copy copies what a build needs of a module's source to an empty directory: no tests, no documentation.
 func Copy(source, target string) error {
-	err := filepath.WalkDir(source, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		relative, err := filepath.Rel(source, name)
+	tree := os.DirFS(source)
+	err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if entry.IsDir() {
-			if unneeded(relative) {
+			if unneeded(name) {
 				return fs.SkipDir
 			}
-			return os.MkdirAll(filepath.Join(target, relative), 0o755) //nolint:gosec // source code
+			return os.MkdirAll(filepath.Join(target, name), 0o755) //nolint:gosec // source code
 		}
 		if strings.HasSuffix(name, "_test.go") {
 			return nil
 		}
-		data, err := os.ReadFile(name)
+		data, err := fs.ReadFile(tree, name)
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(filepath.Join(target, relative), data, 0o644) //nolint:gosec // source code, from a read-only tree
+		return os.WriteFile(filepath.Join(target, name), data, 0o644) //nolint:gosec // source code, from a read-only tree
 	})
 	if err != nil {
 		return fmt.Errorf("copy %s: %w", source, err)

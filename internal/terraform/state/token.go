@@ -18,7 +18,7 @@ type Authorizer interface {
 	Authorize(r *http.Request, stack string) error
 }
 
-// ErrUnauthenticated: the request names nobody.
+// ErrUnauthenticated is the error of a request that names nobody.
 var ErrUnauthenticated = errors.New("no credentials given")
 
 // TokenUser is the user name that goes with a token.

@@ -49,7 +49,7 @@ func (s Sizes) GPU(name string) bool {
 	return strings.HasPrefix(name, "gn1.") || !platformSize.MatchString(name)
 }
 
-// AWS's machines. The smallest have too little memory for a node and its add-ons.
+// AWS is the machines of AWS. The smallest have too little memory for a node and its add-ons.
 func AWS() Sizes {
 	return Sizes{
 		Cloud: "AWS", Native: regexp.MustCompile(`^[a-z][a-z0-9-]*\.(nano|micro|small|medium|large|[0-9]*xlarge|metal[-a-z0-9]*)$`), Like: "m7i.large",
@@ -63,7 +63,7 @@ func AWS() Sizes {
 	}
 }
 
-// GCP's machines.
+// GCP is the machines of Google Cloud.
 func GCP() Sizes {
 	return Sizes{
 		Cloud: "Google Cloud", Native: regexp.MustCompile(`^[a-z][0-9][a-z]*-[a-z0-9]+(-[a-z0-9]+)*$`), Like: "n2-standard-2",
@@ -77,7 +77,7 @@ func GCP() Sizes {
 	}
 }
 
-// Azure's machines.
+// Azure is the machines of Azure.
 func Azure() Sizes {
 	return Sizes{
 		Cloud: "Azure", Native: regexp.MustCompile(`^Standard_[A-Z][A-Za-z0-9_-]+$`), Like: "Standard_D2s_v5",

@@ -36,7 +36,7 @@ var (
 // exitNoNFT is how the script says that there is no nft.
 const exitNoNFT = 69
 
-// ErrLockedOut: with the policy in force nobody could log in to the machine. It was taken off again.
+// ErrLockedOut is a policy with which nobody could log in to the machine any more. It was taken off again.
 var ErrLockedOut = errors.New("locked out")
 
 // Install makes the policy the machine's. A machine that has it already is left alone; on another the old rules are in

@@ -130,6 +130,9 @@ func (n *Node) kubeletConfiguration(credentials Credentials) (*kubeletconfig.Kub
 		EvictionHard: map[string]string{
 			"memory.available": "100Mi", "nodefs.available": "5%", "nodefs.inodesFree": "5%", "imagefs.available": "5%",
 		},
+		// A node whose disk was full takes pods again soon after there is room; the default is five minutes.
+		EvictionPressureTransitionPeriod: metav1.Duration{Duration: time.Minute},
+
 		ImageGCHighThresholdPercent: ptr(int32(90)),
 		ImageGCLowThresholdPercent:  ptr(int32(85)),
 		NodeStatusUpdateFrequency:   metav1.Duration{Duration: 10 * time.Second},

@@ -23,10 +23,11 @@ import (
 )
 
 const (
-	// PortAPI and PortKonnectivity are ports of the endpoint's Service.
-	PortAPI          = "api"
+	// PortAPI is the API's port of the endpoint's Service.
+	PortAPI      = "api"
+	firstAPIPort = 6443 // until the Service knows its own
+	// PortKonnectivity is the tunnel's, where there is one.
 	PortKonnectivity = "konnectivity"
-	firstAPIPort     = 6443 // until the Service knows its own
 
 	// annotationAddress keeps the address that a cluster was given: its machines and its users' kubeconfigs hold it.
 	annotationAddress = "plasmacloud.io/endpoint-address"

@@ -20,7 +20,9 @@ func TestSecurityGroupsAreFoundAndMended(t *testing.T) {
 	host := hostsetup.Host{Name: "a", Client: remote.NewPool(remote.Config{}).Client(remote.Host{Address: "a"})}
 	problem, failure := "it is not loaded", error(nil)
 	b := &build{Build: &base.Build{Cluster: &v1alpha1.Cluster{}}, own: &Config{
-		CheckFirewall: func(context.Context, *v1alpha1.Cluster, *remote.Client, hostsetup.Role) (string, error) { return problem, failure },
+		CheckFirewall: func(context.Context, *v1alpha1.Cluster, *remote.Client, hostsetup.Role) (string, error) {
+			return problem, failure
+		},
 	}}
 	findings, err := b.health(t.Context(), h, host, hostsetup.Worker)
 	if err != nil || len(findings) != 2 || !findings[1].Repairable || !strings.Contains(findings[1].String(), "the security group: it is not loaded") {

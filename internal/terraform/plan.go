@@ -38,6 +38,12 @@ type Change struct {
 	before, after, unknown map[string]any
 }
 
+// String tells no values: a resource's fields may be secret.
+func (c Change) String() string { return c.Address + " is " + string(c.Effect) }
+
+// GoString is String.
+func (c Change) GoString() string { return c.String() }
+
 // Plan is what an operation would do. The engine's own file of it is secret, and lies in the workspace.
 type Plan struct {
 	Changes []Change `json:"changes"` // only of resources that are touched, the gravest first

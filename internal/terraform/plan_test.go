@@ -3,6 +3,7 @@ package terraform
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,6 +57,11 @@ func TestAPlanIsToldInWords(t *testing.T) {
 	golden(t, "plan.txt", plan.String())
 	if strings.Contains(plan.String(), "old") || strings.Contains(plan.String(), "new") {
 		t.Error("it tells a secret")
+	}
+	for _, shown := range []string{fmt.Sprint(plan.Changes), fmt.Sprintf("%+v", plan.Changes), fmt.Sprintf("%#v", plan.Changes[0]), fmt.Sprintf("%#v", plan.Changes[0].Planned())} {
+		if strings.Contains(shown, "10.1.0.0") || strings.Contains(shown, "old") {
+			t.Errorf("printed, it tells %s", shown)
+		}
 	}
 	if plan.operations() != 6 { // a replacement is two
 		t.Errorf("%d operations", plan.operations())

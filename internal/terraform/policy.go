@@ -30,6 +30,12 @@ type Resource struct {
 	fields, unknown map[string]any
 }
 
+// String tells no values: they may be secret.
+func (r Resource) String() string { return r.Address }
+
+// GoString is String.
+func (r Resource) GoString() string { return r.Address }
+
 // Violation is one reason why a plan is refused.
 type Violation struct {
 	Address string

@@ -4,7 +4,9 @@ set -u
 root=/usr/local/lib/plasmacloud state=/var/lib/plasmacloud
 [ -e "$1" ] || exit 0
 export PATH="$root/bin:$PATH"
-systemctl disable --now --quiet kubelet.service prismnet.service 2>/dev/null
+for unit in kubelet.service prismnet.service; do
+	systemctl disable --now --quiet "$unit" 2>/dev/null
+done
 if [ -x "$root/bin/kubeadm" ] && [ -e /etc/systemd/system/containerd.service ]; then
 	systemctl start containerd.service 2>/dev/null
 	# It ends the pods, and leaves the cluster where that answers; what it leaves here goes below.

@@ -24,6 +24,8 @@ scenarios  = $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard test/$(1)/*/*_test
 SCENARIOS := $(filter-out lab,$(call scenarios,e2e))
 BENCHES   := $(call scenarios,bench)
 FIRST     := hosted
+# Scenarios of what is not finished: they run by name, and are not yet among all.
+UNFINISHED := byocplan byocstub byoctofu clustertypes k3s k3shosts selfhealing sshhosts
 
 ##@ Use
 
@@ -82,7 +84,7 @@ clean: ## Remove what was built; the content cache stays
 test: packages distro build unit $(FIRST:%=e2e-%) ## Unit tests, house rules, and the scenario of the main job: hosted
 
 .PHONY: test-all
-test-all: packages distro build $(patsubst %,e2e-%,$(filter-out $(FIRST),$(SCENARIOS))) ## Every other scenario
+test-all: packages distro build $(patsubst %,e2e-%,$(filter-out $(FIRST) $(UNFINISHED),$(SCENARIOS))) ## Every other scenario
 
 .PHONY: unit
 unit: ## Unit tests and house rules

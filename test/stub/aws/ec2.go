@@ -37,7 +37,7 @@ var shapes = map[string]shape{
 		prefix: "acl", id: "NetworkAclId", set: "networkAclSet", notFound: "InvalidNetworkAclID.NotFound", filters: map[string]string{"vpc-id": "vpcId", "default": "default"},
 		values: map[string]func(*thing) []string{"association.subnet-id": each("associationSet", "subnetId"), "association.association-id": each("associationSet", "networkAclAssociationId")},
 	},
-	"VpcEndpoints":      {prefix: "vpce", id: "VpcEndpointId", set: "vpcEndpointSet", notFound: "InvalidVpcEndpointId.NotFound", filters: map[string]string{"vpc-id": "vpcId", "vpc-endpoint-id": "vpcEndpointId"}},
+	"VpcEndpoints":      {prefix: "vpce", id: "VpcEndpointId", set: "vpcEndpointSet", notFound: "InvalidVpcEndpointId.NotFound", filters: map[string]string{"vpc-id": "vpcId", "service-name": "serviceName", "vpc-endpoint-id": "vpcEndpointId"}},
 	"FlowLogs":          {prefix: "fl", id: "FlowLogId", set: "flowLogSet", filters: map[string]string{"resource-id": "resourceId"}},
 	"LaunchTemplates":   {prefix: "lt", id: "LaunchTemplateId", set: "launchTemplates", notFound: "InvalidLaunchTemplateId.NotFound", filters: map[string]string{"launch-template-name": "launchTemplateName"}},
 	"NetworkInterfaces": {prefix: "eni", id: "NetworkInterfaceId", set: "networkInterfaceSet", notFound: "InvalidNetworkInterfaceID.NotFound", filters: map[string]string{"vpc-id": "vpcId", "subnet-id": "subnetId", "group-id": "groupId", "attachment.instance-owner-id": "owner", "description": "description", "attachment.instance-id": "instance"}},

@@ -82,7 +82,7 @@ WantedBy=multi-user.target
 `, string(k), notify, d.program(), k.settingsFile(), logFile)
 }
 
-// networkDaemon is the systemd unit of PrismNET beside an upstream k3s. It speaks to the API as kube-proxy does.
+// networkDaemon is the systemd unit of PrismNET beside an upstream k3s. It speaks to the API as the node does.
 func networkDaemon(host hostsetup.Host, podCIDR string) []byte {
 	return fmt.Appendf(nil, `[Unit]
 Description=PrismNET, the pod network of this node
@@ -90,7 +90,7 @@ Documentation=https://plasmacloud.io
 StartLimitIntervalSec=0
 
 [Service]
-ExecStart=%[1]s/bin/prismnet daemon --kubeconfig %[2]s/agent/kubeproxy.kubeconfig --node-name %[3]s --cluster-cidr %[4]s --state-dir %[2]s/agent/network --cni-conf-dir %[5]s --cni-bin-dir %[6]s
+ExecStart=%[1]s/bin/prismnet daemon --kubeconfig %[2]s/agent/kubelet.kubeconfig --node-name %[3]s --cluster-cidr %[4]s --state-dir %[2]s/agent/network --cni-conf-dir %[5]s --cni-bin-dir %[6]s
 Restart=always
 RestartSec=2s
 

@@ -54,7 +54,7 @@ func (b *build) contents(ctx context.Context) ([]*unstructured.Unstructured, err
 		return nil, err
 	}
 	files := []string{"access.yaml"}
-	if b.own.Contents.PodNetwork && b.Cluster.Spec.ClusterNetwork.CNI == hostsetup.CNIPrismNET {
+	if b.podNetwork() {
 		files = append(files, "podnetwork.yaml")
 	}
 	described := contents{RoleGroups: base.RoleGroups()}
@@ -66,4 +66,11 @@ func (b *build) contents(ctx context.Context) ([]*unstructured.Unstructured, err
 		objects = append(objects, rendered...)
 	}
 	return objects, nil
+}
+
+// podNetwork tells whether PrismNET's daemons run beside the distribution, and need permissions: an upstream k3s does not
+// bring them along as k8shost does.
+func (b *build) podNetwork() bool {
+	upstream := b.Cluster.Spec.K3s != nil && b.Cluster.Spec.K3s.Program != nil
+	return (b.own.Contents.PodNetwork || upstream) && b.Cluster.Spec.ClusterNetwork.CNI == hostsetup.CNIPrismNET
 }

@@ -62,7 +62,7 @@ func (r *Reconciler) followClusters() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
 			if e.IsInInitialList {
-				q.AddAfter(requestFor(e.Object.GetNamespace(), e.Object.GetName()), time.Duration(rand.Int64N(int64(r.Limits.Interval))))
+				q.AddAfter(requestFor(e.Object.GetNamespace(), e.Object.GetName()), time.Duration(rand.Int64N(int64(r.Limits.Interval)))) //nolint:gosec // it only has to spread
 			}
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {

@@ -67,7 +67,7 @@ func tokenSecret(id, secret string, now time.Time) ([]byte, error) {
 	content, err := yaml.Marshal(corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: bootstrapapi.BootstrapTokenSecretPrefix + id},
-		Type:       corev1.SecretType(bootstrapapi.SecretTypeBootstrapToken),
+		Type:       bootstrapapi.SecretTypeBootstrapToken,
 		StringData: map[string]string{
 			bootstrapapi.BootstrapTokenIDKey:               id,
 			bootstrapapi.BootstrapTokenSecretKey:           secret,

@@ -77,7 +77,7 @@ func fakeRelease(t *testing.T) *release.Catalogue {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(file, []byte(content), 0o755); err != nil { //nolint:gosec // programs
+		if err := os.WriteFile(file, []byte(content), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		sum := sha256.Sum256([]byte(content))

@@ -101,7 +101,7 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) newDistribution(now clock.PassiveClock) *kubeadm.Distribution {
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	log := slog.New(slog.DiscardHandler)
 	return kubeadm.New(kubeadm.Config{
 		Installer: hostsetup.New(hostsetup.Config{Release: w.release, Clock: now, Log: log}), Clock: now, Log: log,
 	})

@@ -300,7 +300,7 @@ type ClusterStatus struct {
 	// Repaired is the last request for a repair that was met.
 	// +optional
 	Repaired string `json:"repaired,omitempty"`
-	// Health is what audits found, and what becomes of it; none before the first audit.
+	// Health is what audits found, and what becomes of it; none where nothing was ever wrong.
 	// +optional
 	Health *Health `json:"health,omitempty"`
 	// Inventory is everything the cluster has made outside itself; a deletion ends when it is empty.

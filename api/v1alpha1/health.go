@@ -61,7 +61,10 @@ type Health struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
 	Findings []Finding `json:"findings,omitempty"`
-	// Attempts are the automatic repairs that were begun lately; there is a limit to them.
+	// HealthyAt is when the cluster was found healthy after it had not been; repairs that ended before have helped.
+	// +optional
+	HealthyAt *metav1.Time `json:"healthyAt,omitempty"`
+	// Attempts are the automatic repairs in a row that have not helped, or not for long; there is a limit to them.
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`
 	// NextRepairAt is when the next automatic repair may begin.

@@ -605,6 +605,10 @@ func (in *Health) DeepCopyInto(out *Health) {
 		*out = make([]Finding, len(*in))
 		copy(*out, *in)
 	}
+	if in.HealthyAt != nil {
+		in, out := &in.HealthyAt, &out.HealthyAt
+		*out = (*in).DeepCopy()
+	}
 	if in.NextRepairAt != nil {
 		in, out := &in.NextRepairAt, &out.NextRepairAt
 		*out = (*in).DeepCopy()

@@ -142,9 +142,17 @@ func (r *Reconciler) look(ctx context.Context, c *v1alpha1.Cluster, auditor prov
 	return findings, err
 }
 
-// tell writes what was found into the status. What has not lasted yet does not make a cluster unhealthy, nor healthy.
+// tell writes what was found into the status. What has not lasted yet does not make a cluster unhealthy, nor healthy. Of
+// one that nothing was ever found of nothing is written.
 func (r *Reconciler) tell(ctx context.Context, c *v1alpha1.Cluster, health v1alpha1.Health, uncertain bool) error {
-	if uncertain && health.Reason == v1alpha1.ReasonHealthy || equality.Semantic.DeepEqual(c.Status.Health, &health) {
+	if was := c.Status.Health; was != nil {
+		health.HealthyAt = was.HealthyAt
+		if health.Reason == v1alpha1.ReasonHealthy && was.Reason != v1alpha1.ReasonHealthy {
+			now := metav1.NewTime(r.Clock.Now().Truncate(time.Second))
+			health.HealthyAt = &now
+		}
+	}
+	if health.Reason == v1alpha1.ReasonHealthy && (uncertain || c.Status.Health == nil) || equality.Semantic.DeepEqual(c.Status.Health, &health) {
 		return nil
 	}
 	before := c.DeepCopy()
@@ -179,7 +187,7 @@ func shortened(text string, most int) string {
 // request asks for a repair, unless somebody has changed the cluster meanwhile: then it is looked at anew.
 func (r *Reconciler) request(ctx context.Context, c *v1alpha1.Cluster, findings []v1alpha1.Finding) error {
 	before := c.DeepCopy()
-	request := v1alpha1.RepairRequest{At: r.Clock.Now(), Automatic: true, Reason: shortened(describe(findings), maxReason)}
+	request := v1alpha1.RepairRequest{At: r.Clock.Now(), Automatic: true, Reason: reasonOf(findings)}
 	metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationRepair, request.String())
 	err := r.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if err != nil {

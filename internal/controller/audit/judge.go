@@ -63,13 +63,18 @@ func (l Limits) grace(finding v1alpha1.Finding) time.Duration {
 type history struct {
 	// repairs are the automatic ones since a person last did something, the oldest first, each with when it began and ended.
 	repairs []attempt
+	// healthy is when the cluster was last found healthy after it had not been.
+	healthy time.Time
 	// exhausted is set where no further one was to be tried.
 	exhausted bool
 	// waits names the last task where it was a person's and failed, or was cancelled by one: that person goes on.
 	waits string
 }
 
-type attempt struct{ began, ended time.Time }
+type attempt struct {
+	began, ended time.Time
+	reason       string
+}
 
 // historyOf reads the record: tasks are kept for days.
 func historyOf(c *v1alpha1.Cluster, tasks []v1alpha1.Task) history {
@@ -90,25 +95,35 @@ func historyOf(c *v1alpha1.Cluster, tasks []v1alpha1.Task) history {
 		if task.Status.FinishedAt != nil {
 			ended = task.Status.FinishedAt.Time
 		}
-		h.repairs, h.waits = append(h.repairs, attempt{task.CreationTimestamp.Time, ended}), ""
+		h.repairs, h.waits = append(h.repairs, attempt{task.CreationTimestamp.Time, ended, task.Spec.Reason}), ""
 		if task.Status.Phase == v1alpha1.TaskCancelled {
 			h.waits = task.Name // who cancels a repair does not want another one at once
 		}
 	}
-	h.exhausted = c.Status.Health != nil && c.Status.Health.Reason == v1alpha1.ReasonRepairsExhausted && len(h.repairs) > 0
+	if health := c.Status.Health; health != nil {
+		h.exhausted = health.Reason == v1alpha1.ReasonRepairsExhausted && len(h.repairs) > 0
+		if health.HealthyAt != nil {
+			h.healthy = health.HealthyAt.Time
+		}
+	}
 	return h
 }
 
-// attempts counts the repairs that followed one another without a long pause, up to now.
-func (h history) attempts(quiet time.Duration, now time.Time) int {
-	n, next := 0, now
+// attempts are the repairs that followed one another without a long pause, up to now, and have not helped, or not for
+// long: the cluster was not healthy after them, or has the same again.
+func (h history) attempts(reason string, quiet time.Duration, now time.Time) []attempt {
+	var vain []attempt
+	next := now
 	for _, repair := range slices.Backward(h.repairs) {
 		if next.Sub(repair.ended) > quiet {
 			break
 		}
-		n, next = n+1, repair.began
+		next = repair.began
+		if helped := !h.healthy.Before(repair.ended.Truncate(time.Second)); !helped || repair.reason == reason {
+			vain = append(vain, repair)
+		}
 	}
-	return n
+	return vain
 }
 
 // verdict is what is to be told and done.
@@ -128,7 +143,8 @@ func judge(findings []v1alpha1.Finding, h history, limits Limits, now time.Time)
 	if len(findings) == 0 {
 		return verdict{health: health}
 	}
-	tried := h.attempts(limits.Quiet, now)
+	vain := h.attempts(reasonOf(findings), limits.Quiet, now)
+	tried := len(vain)
 	health.Attempts = int32(tried)
 	risky := filter(findings, func(f v1alpha1.Finding) bool { return f.Risk != "" })
 	repairable := filter(findings, func(f v1alpha1.Finding) bool { return f.Repairable })
@@ -157,7 +173,7 @@ func judge(findings []v1alpha1.Finding, h history, limits Limits, now time.Time)
 	}
 	health.Reason, health.Message = v1alpha1.ReasonUnhealthy, describe(findings)
 	if tried > 0 {
-		next := h.repairs[len(h.repairs)-1].ended.Add(limits.delay(tried))
+		next := vain[0].ended.Add(limits.delay(tried))
 		if now.Before(next) {
 			at := metav1.NewTime(next.Truncate(time.Second).Add(time.Second)) // the API keeps whole seconds
 			health.NextRepairAt = &at
@@ -194,6 +210,9 @@ func describe(findings []v1alpha1.Finding) string {
 	}
 	return text
 }
+
+// reasonOf is what a repair because of the findings is asked for with.
+func reasonOf(findings []v1alpha1.Finding) string { return shortened(describe(findings), maxReason) }
 
 // remedies are what people can do, each once.
 func remedies(findings []v1alpha1.Finding) string {

@@ -16,7 +16,14 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 func repairs(ago ...time.Duration) []attempt {
 	var all []attempt
 	for _, ago := range ago {
-		all = append(all, attempt{began: noon.Add(-ago - time.Minute), ended: noon.Add(-ago)})
+		all = append(all, attempt{began: noon.Add(-ago - time.Minute), ended: noon.Add(-ago), reason: "another one"})
+	}
+	return all
+}
+
+func again(all []attempt, reason string) []attempt {
+	for i := range all {
+		all[i].reason = reason
 	}
 	return all
 }
@@ -35,22 +42,25 @@ func TestJudge(t *testing.T) {
 		again    time.Duration // after noon
 		mentions string
 	}{
-		"all is well":                        {nil, history{}, v1alpha1.ReasonHealthy, false, 0, ""},
-		"well after repairs":                 {nil, history{repairs: repairs(minutes(1))}, v1alpha1.ReasonHealthy, false, 0, ""},
-		"the first repair begins at once":    {broken, history{}, v1alpha1.ReasonUnhealthy, true, 0, "kubelet: it is stopped"},
-		"the second waits":                   {broken, history{repairs: repairs(10 * time.Second)}, v1alpha1.ReasonUnhealthy, false, 21 * time.Second, "repair 2 of 5 begins at 12:00:21"},
-		"the second begins":                  {broken, history{repairs: repairs(30 * time.Second)}, v1alpha1.ReasonUnhealthy, true, 0, ""},
-		"the third waits longer":             {broken, history{repairs: repairs(minutes(3), 30*time.Second)}, v1alpha1.ReasonUnhealthy, false, 31 * time.Second, "repair 3 of 5"},
-		"after a quiet time it is the first": {broken, history{repairs: repairs(minutes(100), minutes(98), minutes(96), minutes(94), minutes(70))}, v1alpha1.ReasonUnhealthy, true, 0, ""},
-		"a pause in between counts":          {broken, history{repairs: repairs(minutes(100), minutes(98), minutes(96), minutes(94), minutes(2))}, v1alpha1.ReasonUnhealthy, true, 0, ""},
-		"five have not helped":               {broken, history{repairs: repairs(minutes(40), minutes(30), minutes(20), minutes(10), minutes(5))}, v1alpha1.ReasonRepairsExhausted, false, 0, "5 repairs have not helped"},
-		"what to do then":                    {broken, history{repairs: repairs(minutes(40), minutes(30), minutes(20), minutes(10), minutes(5))}, v1alpha1.ReasonRepairsExhausted, false, 0, "look at its log"},
-		"exhausted for good":                 {broken, history{repairs: repairs(minutes(300)), exhausted: true}, v1alpha1.ReasonRepairsExhausted, false, 0, "cloud k8s repair"},
-		"what no repair mends":               {hopeless, history{}, v1alpha1.ReasonActionNeeded, false, 0, "the authority has expired: make a new cluster"},
-		"some of it can be mended":           {append(hopeless[:1:1], broken...), history{}, v1alpha1.ReasonUnhealthy, true, 0, "the authority has expired; kubelet"},
-		"what could lose data":               {risky, history{}, v1alpha1.ReasonRepairRefused, false, 0, "--force"},
-		"what could lose data says why":      {append(broken[:1:1], risky...), history{}, v1alpha1.ReasonRepairRefused, false, 0, "data may be lost"},
-		"a person is at it":                  {broken, history{waits: "dev-upgrade-3"}, v1alpha1.ReasonActionNeeded, false, 0, "task dev-upgrade-3"},
+		"all is well":                               {nil, history{}, v1alpha1.ReasonHealthy, false, 0, ""},
+		"well after repairs":                        {nil, history{repairs: repairs(minutes(1))}, v1alpha1.ReasonHealthy, false, 0, ""},
+		"the first repair begins at once":           {broken, history{}, v1alpha1.ReasonUnhealthy, true, 0, "kubelet: it is stopped"},
+		"the second waits":                          {broken, history{repairs: repairs(10 * time.Second)}, v1alpha1.ReasonUnhealthy, false, 21 * time.Second, "repair 2 of 5 begins at 12:00:21"},
+		"the second begins":                         {broken, history{repairs: repairs(30 * time.Second)}, v1alpha1.ReasonUnhealthy, true, 0, ""},
+		"the third waits longer":                    {broken, history{repairs: repairs(minutes(3), 30*time.Second)}, v1alpha1.ReasonUnhealthy, false, 31 * time.Second, "repair 3 of 5"},
+		"after a quiet time it is the first":        {broken, history{repairs: repairs(minutes(100), minutes(98), minutes(96), minutes(94), minutes(70))}, v1alpha1.ReasonUnhealthy, true, 0, ""},
+		"a pause in between counts":                 {broken, history{repairs: repairs(minutes(100), minutes(98), minutes(96), minutes(94), minutes(2))}, v1alpha1.ReasonUnhealthy, true, 0, ""},
+		"what has helped does not count":            {broken, history{repairs: repairs(minutes(40), minutes(30), minutes(20), minutes(10), minutes(5)), healthy: noon.Add(-minutes(4))}, v1alpha1.ReasonUnhealthy, true, 0, ""},
+		"what helped does not count, later ones do": {broken, history{repairs: repairs(minutes(40), minutes(30), 10*time.Second), healthy: noon.Add(-minutes(20))}, v1alpha1.ReasonUnhealthy, false, 21 * time.Second, "repair 2 of 5"},
+		"the same again counts though it helped":    {broken, history{repairs: again(repairs(10*time.Second), "kubelet: it is stopped"), healthy: noon}, v1alpha1.ReasonUnhealthy, false, 21 * time.Second, "repair 2 of 5"},
+		"five have not helped":                      {broken, history{repairs: repairs(minutes(40), minutes(30), minutes(20), minutes(10), minutes(5))}, v1alpha1.ReasonRepairsExhausted, false, 0, "5 repairs have not helped"},
+		"what to do then":                           {broken, history{repairs: repairs(minutes(40), minutes(30), minutes(20), minutes(10), minutes(5))}, v1alpha1.ReasonRepairsExhausted, false, 0, "look at its log"},
+		"exhausted for good":                        {broken, history{repairs: repairs(minutes(300)), exhausted: true}, v1alpha1.ReasonRepairsExhausted, false, 0, "cloud k8s repair"},
+		"what no repair mends":                      {hopeless, history{}, v1alpha1.ReasonActionNeeded, false, 0, "the authority has expired: make a new cluster"},
+		"some of it can be mended":                  {append(hopeless[:1:1], broken...), history{}, v1alpha1.ReasonUnhealthy, true, 0, "the authority has expired; kubelet"},
+		"what could lose data":                      {risky, history{}, v1alpha1.ReasonRepairRefused, false, 0, "--force"},
+		"what could lose data says why":             {append(broken[:1:1], risky...), history{}, v1alpha1.ReasonRepairRefused, false, 0, "data may be lost"},
+		"a person is at it":                         {broken, history{waits: "dev-upgrade-3"}, v1alpha1.ReasonActionNeeded, false, 0, "task dev-upgrade-3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := judge(test.findings, test.history, limits, noon)

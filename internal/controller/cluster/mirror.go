@@ -126,6 +126,9 @@ func (r *Reconciler) fail(c *v1alpha1.Cluster, task *v1alpha1.Task) {
 func mirrorHealth(c *v1alpha1.Cluster, latest *v1alpha1.Task) {
 	health := c.Status.Health
 	if health == nil {
+		if latest.Status.Phase == v1alpha1.TaskSucceeded { // nothing was ever found
+			status.Set(&c.Status.Conditions, c, v1alpha1.ConditionHealthy, true, v1alpha1.ReasonHealthy, "")
+		}
 		return
 	}
 	well := health.Reason == v1alpha1.ReasonHealthy

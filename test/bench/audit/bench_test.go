@@ -152,9 +152,9 @@ func audited(t *testing.T, p *plane.Plane) float64 {
 // awaitAudited waits until every cluster was looked at.
 func awaitAudited(t *testing.T, p *plane.Plane, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * interval); healthy(t, p) < n; time.Sleep(time.Second) {
+	for deadline := time.Now().Add(5 * interval); audited(t, p) < float64(n); time.Sleep(time.Second) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d clusters are known to be healthy", healthy(t, p), n)
+			t.Fatalf("%.0f audits of %d clusters", audited(t, p), n)
 		}
 	}
 }
@@ -166,25 +166,20 @@ func clusters(t *testing.T, p *plane.Plane) []v1alpha1.Cluster {
 	return all.Items
 }
 
-func healthy(t *testing.T, p *plane.Plane) (n int) {
-	for _, c := range clusters(t, p) {
-		if c.Status.Health != nil && c.Status.Health.Reason == v1alpha1.ReasonHealthy {
-			n++
-		}
-	}
-	return n
-}
-
 // allWell makes sure that clusters at rest were measured, and no repairs.
 func allWell(t *testing.T, p *plane.Plane, n int) {
 	t.Helper()
-	if found := healthy(t, p); found != n {
-		t.Errorf("%d of %d clusters are healthy", found, n)
+	all := clusters(t, p)
+	if len(all) != n {
+		t.Errorf("there are %d of %d clusters", len(all), n)
 	}
-	for _, c := range clusters(t, p) {
-		if c.Annotations[v1alpha1.AnnotationRepair] != "" {
-			t.Fatalf("cluster %s was repaired: %s", c.Name, c.Annotations[v1alpha1.AnnotationRepair])
+	for _, c := range all {
+		if c.Annotations[v1alpha1.AnnotationRepair] != "" || c.Status.Health != nil {
+			t.Fatalf("cluster %s was not at rest: %s %+v", c.Name, c.Annotations[v1alpha1.AnnotationRepair], c.Status.Health)
 		}
+	}
+	if content := p.Metrics(t); sum(content, `plasmacloud_audits_total{`) != sum(content, `plasmacloud_audits_total{outcome="well"`) {
+		t.Error("some audits have found something, or failed")
 	}
 }
 

@@ -40,6 +40,7 @@ func TestKubeadm(t *testing.T) {
 		}
 	})
 	dev.Workloads(t)
+	lab.Step(t, "its machines let in what their security group says", func(t *testing.T) { securityGroup(t, dev) })
 	lab.Step(t, "its machines are worked on, and get a new key", func(t *testing.T) { access(t, dev) })
 	lab.Step(t, "nodes are added and taken away", func(t *testing.T) { scale(t, dev) })
 	lab.Step(t, "a lost worker is replaced", func(t *testing.T) { replace(t, dev) })

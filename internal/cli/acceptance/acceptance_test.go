@@ -22,6 +22,7 @@ import (
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/cli"
 	"plasmacloud.io/plasmacloud/internal/cli/session"
+	remote "plasmacloud.io/plasmacloud/internal/ssh"
 	"plasmacloud.io/plasmacloud/internal/testapi"
 )
 
@@ -219,8 +220,16 @@ func TestTheExamplesOfAccountsWorkAsWritten(t *testing.T) {
 	if err := os.WriteFile("known_hosts", []byte("10.0.0.5 "+key+"\n[10.0.0.6]:2222 "+key+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	private, err := remote.GenerateKey("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("id_ed25519", private, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	ran := 0
 	for line := range strings.Lines(h.ok("account", "create", "--help")) {
+		line = strings.ReplaceAll(line, "~/.ssh/", "") // which a shell would know
 		if args := strings.Fields(line); len(args) > 3 && args[0] == "cloud" && args[2] == "create" && strings.HasPrefix(args[3], "--name") {
 			h.ok(args[1:]...)
 			ran++

@@ -233,7 +233,7 @@ func TestAJoinThatWasInterruptedBeginsAnew(t *testing.T) {
 		}
 	}
 	calls := w.Do("grep -c '^kubeadm reset' /run/calls; grep -c '^kubeadm join' /run/calls; ls -A /var/lib/plasmacloud/kubeadm")
-	if want := "1\n1\ncluster.yaml\ndone\nlaid"; calls != want {
+	if want := "1\n1\ncluster.yaml\ndone\nlaid\nlaid.tar"; calls != want {
 		t.Errorf("calls and files are\n%s\nnot\n%s", calls, want)
 	}
 	if listed := w.Do("grep -rl " + token + " /run/calls /var/lib/plasmacloud /etc/kubernetes || :"); listed != "" {

@@ -19,7 +19,7 @@ var (
 )
 
 // Repair implements hostsetup.Distribution: what is laid is laid again, what is stopped is started, certificates are
-// renewed, and the control plane's pods made anew where they are not as kubeadm made them.
+// renewed, and what kubeadm has made is brought back where it is not as it was.
 func (d *Distribution) Repair(ctx context.Context, host hostsetup.Host, cluster hostsetup.Cluster, role hostsetup.Role, findings []hostsetup.Finding) error {
 	repairable := func(check string, about ...string) bool {
 		return slices.ContainsFunc(findings, func(f hostsetup.Finding) bool {
@@ -32,9 +32,8 @@ func (d *Distribution) Repair(ctx context.Context, host hostsetup.Host, cluster 
 	if err := d.Prepare(ctx, host, cluster, role, nil); err != nil {
 		return err
 	}
-	made := repairable(CheckConfiguration, "/var/lib/kubelet/", "/etc/kubernetes/")
 	var tasks []string
-	if made {
+	if repairable(CheckConfiguration, "/var/lib/kubelet/", "/etc/kubernetes/") {
 		tasks = append(tasks, "files")
 	}
 	if repairable(CheckCertificates) {
@@ -61,11 +60,10 @@ func (d *Distribution) Repair(ctx context.Context, host hostsetup.Host, cluster 
 	if _, err := d.script(ctx, host, stepRepair, restartScript, slices.Compact(units)...); err != nil {
 		return err
 	}
-	return d.finish(ctx, host, stepRepair, cluster.CA, !made)
+	return d.finish(ctx, host, stepRepair, cluster.CA, true)
 }
 
-// remake has kubeadm write again what it writes, and renew certificates. On a worker that is the kubelet's configuration
-// alone; its certificates are renewed by itself.
+// remake brings back what kubeadm has written, and has it renew certificates. A worker's are renewed by its kubelet.
 func (d *Distribution) remake(ctx context.Context, host hostsetup.Host, cluster hostsetup.Cluster, role hostsetup.Role, tasks []string) error {
 	config, err := bootstrap.KubeadmInit(describe(cluster), node(host), newToken(), "")
 	if err != nil {
@@ -74,6 +72,6 @@ func (d *Distribution) remake(ctx context.Context, host hostsetup.Host, cluster 
 	if _, err := host.Client.Upload(ctx, remote.Bytes(stepRepair, configFile, 0o600, config)); err != nil {
 		return err
 	}
-	_, err = d.script(ctx, host, stepRepair, repairScript, append([]string{string(role), configFile}, tasks...)...)
+	_, err = d.script(ctx, host, stepRepair, repairScript, append([]string{string(role), configFile, laidFile + ".tar"}, tasks...)...)
 	return err
 }

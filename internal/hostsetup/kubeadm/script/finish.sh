@@ -19,8 +19,15 @@ if [ "$made" = old ] && [ -e "$laid" ]; then
 	grep -e ' /var/lib/kubelet/' -e ' /etc/kubernetes/' "$laid" >>"$laid.new"
 else
 	for file in /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env /etc/kubernetes/manifests/*.yaml; do
-		[ ! -e "$file" ] || sha256sum -- "$file"
-	done >>"$laid.new"
+		[ ! -e "$file" ] || echo "$file"
+	done >"$laid.files"
+	while read -r file; do
+		sha256sum -- "$file"
+	done <"$laid.files" >>"$laid.new"
+	# A repair brings them back from here. There are no secrets in them.
+	tar -cpf "$laid.tar.new" -P -T "$laid.files"
+	mv -f -- "$laid.tar.new" "$laid.tar"
+	rm -f -- "$laid.files"
 fi
 mv -f -- "$laid.new" "$laid"
 printf '%s\n' "$word" >"$finished.new"

@@ -1,15 +1,12 @@
-# Has kubeadm write again what it has written, and renew certificates. Arguments: the role, kubeadm's configuration, which
-# is removed, and what to do: files, certificates, kubelet-certificate.
+# Brings back what kubeadm has written, and has it renew certificates. Arguments: the role, kubeadm's configuration, which
+# is removed, an archive of the files that kubeadm has written, and what to do: files, certificates, kubelet-certificate.
 set -eu
-role=$1 config=$2
-shift 2
+role=$1 config=$2 archive=$3
+shift 3
 renewed=
 for what; do
 	case $role:$what in
-	ControlPlane:files)
-		kubeadm init phase control-plane all --config "$config"
-		kubeadm init phase etcd local --config "$config"
-		;;
+	*:files) tar -xpf "$archive" -P ;;
 	ControlPlane:certificates)
 		kubeadm certs renew all --config "$config"
 		renewed=yes
@@ -19,9 +16,6 @@ for what; do
 		kubeadm init phase kubeconfig kubelet --config "$config"
 		;;
 	esac
-	if [ "$what" = files ]; then
-		kubeadm init phase kubelet-start --config "$config"
-	fi
 done
 if [ -n "$renewed" ]; then
 	# What is in memory is renewed when the programs start again; the kubelet starts them.

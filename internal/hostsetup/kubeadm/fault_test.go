@@ -248,7 +248,7 @@ func TestAJoinThatWasInterruptedBeginsAnew(t *testing.T) {
 	}
 }
 
-func TestHealthOfAHost(t *testing.T) {
+func TestWhatIsWrongWithAHostIsFoundAndMended(t *testing.T) {
 	w := newWorld(t)
 	host := w.host(t)
 	if err := w.distribution.Prepare(newContext(t), host, w.cluster, hostsetup.Worker, nil); err != nil {
@@ -274,5 +274,19 @@ func TestHealthOfAHost(t *testing.T) {
 	w.Do("touch /run/inactive-kubelet.service && echo x >>/var/lib/kubelet/config.yaml && rm /usr/local/lib/plasmacloud/containerd.toml")
 	if found, want := look(), "unit kubelet.service, configuration /usr/local/lib/plasmacloud/containerd.toml, configuration /var/lib/kubelet/config.yaml"; found != want {
 		t.Errorf("found %s, not %s", found, want)
+	}
+	findings, err := w.distribution.Health(newContext(t), host, hostsetup.Worker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Do("rm /run/inactive-kubelet.service") // the fake does not start what is started
+	if err := w.distribution.Repair(newContext(t), host, w.cluster, hostsetup.Worker, findings); err != nil {
+		t.Fatal(err)
+	}
+	if found := look(); found != "" {
+		t.Errorf("found %s after the repair", found)
+	}
+	if calls := w.Do("cat /run/calls"); !strings.Contains(calls, "systemctl restart kubelet.service") {
+		t.Errorf("the kubelet was not started anew: %s", calls)
 	}
 }

@@ -143,7 +143,9 @@ func (i *Installer) files(wanted Wanted, manifest *release.Manifest, found surve
 func (i *Installer) script(ctx context.Context, host *remote.Client, step, script string, stdin []byte, args ...string) (string, error) {
 	result, err := host.RunIdempotent(ctx, remote.Command{
 		Step: step, Args: append([]string{"sh", "-c", script, "sh"}, args...), Stdin: stdin, Env: map[string]string{"PATH": Path},
-		Output: func(line remote.Line) { i.log.Debug("a host says", "line", line.Text, "host", host.Host().String(), "step", step) },
+		Output: func(line remote.Line) {
+			i.log.Debug("a host says", "line", line.Text, "host", host.Host().String(), "step", step)
+		},
 	})
 	return result.Stdout, DiskFull(host, step, err)
 }

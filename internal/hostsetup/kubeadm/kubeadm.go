@@ -149,7 +149,9 @@ func (d *Distribution) feed(ctx context.Context, host hostsetup.Host, step, scri
 }
 
 func (d *Distribution) tell(host hostsetup.Host, step string) func(remote.Line) {
-	return func(line remote.Line) { d.log.Debug("a host says", "line", line.Text, "host", host.String(), "step", step) }
+	return func(line remote.Line) {
+		d.log.Debug("a host says", "line", line.Text, "host", host.String(), "step", step)
+	}
 }
 
 // node describes the host to kubeadm.

@@ -206,16 +206,18 @@ func (r *Reconciler) tasks(ctx context.Context, c *v1alpha1.Cluster) ([]v1alpha1
 
 // busy tells whether something is being done to the cluster, or is asked for.
 func busy(c *v1alpha1.Cluster, tasks []v1alpha1.Task) bool {
+	asked, answer := c.Annotations[v1alpha1.AnnotationRepair] != c.Status.Repaired, cluster.RepairTask(c)
 	for i := range tasks {
 		if !tasks[i].Status.Phase.Finished() {
 			return true
 		}
+		asked = asked && tasks[i].Name != answer
 	}
 	switch c.Status.Phase {
 	case v1alpha1.PhaseRunning:
 		return c.Status.ObservedGeneration != c.Generation || c.Annotations[v1alpha1.AnnotationRepair] != c.Status.Repaired
 	case v1alpha1.PhaseFailed:
-		return false
+		return asked // whose task is not made, or not seen, yet
 	default:
 		return true
 	}

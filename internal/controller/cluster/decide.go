@@ -105,16 +105,24 @@ func (s *scope) operation() (v1alpha1.Operation, bool) {
 
 // taskName is the same for the same need, so that no need makes two tasks.
 func (s *scope) taskName(operation v1alpha1.Operation) string {
-	suffix := fmt.Sprint(s.cluster.Generation)
-	if request := s.cluster.Annotations[v1alpha1.AnnotationRepair]; request != s.cluster.Status.Repaired {
-		suffix += "-" + shortHash([]byte(request)) // whatever failed is tried anew
-	}
+	suffix := ""
 	if operation == v1alpha1.OperationScale && s.scaled() {
-		suffix += "-" + s.groupsHash()
+		suffix = "-" + s.groupsHash()
+	}
+	return taskName(s.cluster, operation, suffix)
+}
+
+func taskName(c *v1alpha1.Cluster, operation v1alpha1.Operation, suffix string) string {
+	number := fmt.Sprint(c.Generation)
+	if request := c.Annotations[v1alpha1.AnnotationRepair]; request != c.Status.Repaired {
+		number += "-" + shortHash([]byte(request)) // whatever failed is tried anew
 	}
 	// The UID tells the tasks of a cluster from those of one that had its name before.
-	return fmt.Sprintf("%s-%s-%s-%s", s.cluster.Name, strings.ToLower(string(operation)), suffix, shortHash([]byte(s.cluster.UID)))
+	return fmt.Sprintf("%s-%s-%s%s-%s", c.Name, strings.ToLower(string(operation)), number, suffix, shortHash([]byte(c.UID)))
 }
+
+// RepairTask is the name of the task that meets the request for a repair that a cluster has.
+func RepairTask(c *v1alpha1.Cluster) string { return taskName(c, v1alpha1.OperationRepair, "") }
 
 // cancelOutdated ends a scaling of the same generation that goes for other numbers, and a repair that was asked for before
 // this one: a newer generation would supersede them, but neither a group that is scaled by itself nor a request for a

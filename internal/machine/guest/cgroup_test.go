@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -13,34 +14,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A privileged container on a host with the second version of cgroups sees the host's tree. The test is in a cgroup of
-// such a tree, in mounts of its own, and has to see that cgroup as the root afterwards.
+// treeOf says to this test, started as a process of its own, where the tree is.
+const treeOf = "GUEST_TEST_CGROUPS"
+
+// A privileged container on a host with the second version of cgroups sees the host's tree. A process of its own is in a
+// cgroup of such a tree, in mounts of its own, and has to see that cgroup as the root afterwards.
 func TestAMachineSeesItsOwnCgroupAsTheRoot(t *testing.T) {
+	if tree := os.Getenv(treeOf); tree != "" {
+		runtime.LockOSThread() // its namespaces are the thread's
+		if err := seeOwnCgroup(tree); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
 	// Options of this mount are those of the whole tree; this one is usual.
-	tree, name := t.TempDir(), "guest-test-"+strconv.Itoa(os.Getpid())
+	tree := t.TempDir()
 	if err := unix.Mount("cgroup", tree, "cgroup2", 0, "nsdelegate"); err != nil {
 		t.Fatal(err)
 	}
-	own := filepath.Join(tree, name)
+	own := filepath.Join(tree, "guest-test-"+strconv.Itoa(os.Getpid()))
 	if err := os.Mkdir(own, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		move := os.WriteFile(filepath.Join(tree, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0)
-		if err := errors.Join(move, unix.Rmdir(own), unix.Unmount(tree, unix.MNT_DETACH)); err != nil {
+		if err := errors.Join(unix.Rmdir(own), unix.Unmount(tree, unix.MNT_DETACH)); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := os.WriteFile(filepath.Join(own, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0); err != nil {
+	cgroup, err := os.Open(own)
+	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // the thread ends with the goroutine, and its namespaces with it
-		done <- seeOwnCgroup(tree)
-	}()
-	if err := <-done; err != nil {
-		t.Error(err)
+	defer cgroup.Close()
+	child := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", "^"+t.Name()+"$")
+	child.Env = append(os.Environ(), treeOf+"="+tree)
+	child.SysProcAttr = &unix.SysProcAttr{UseCgroupFD: true, CgroupFD: int(cgroup.Fd())}
+	if output, err := child.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, output)
 	}
 }
 

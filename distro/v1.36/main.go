@@ -56,7 +56,7 @@ func main() {
 		fmt.Fprintf(os.Stderr, "kube: no program %q; have %s\n", name, strings.Join(names, ", "))
 		os.Exit(2)
 	}
-	tune()
+	becomeThrifty()
 	program()
 }
 

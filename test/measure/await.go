@@ -37,9 +37,13 @@ func CreatePod(ctx context.Context, client kubernetes.Interface) error {
 	})
 }
 
-// Await watches one object until a condition holds.
+// Await watches one object, or all where none is named, until a condition holds for one.
 func Await(ctx context.Context, client kubernetes.Interface, resource, namespace, name string, kind runtime.Object, holds func(runtime.Object) bool) error {
-	source := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), resource, namespace, fields.OneTermEqualSelector("metadata.name", name))
+	which := fields.Everything()
+	if name != "" {
+		which = fields.OneTermEqualSelector("metadata.name", name)
+	}
+	source := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), resource, namespace, which)
 	_, err := watchtools.UntilWithSync(ctx, source, kind, nil, func(event watch.Event) (bool, error) {
 		if event.Type == watch.Deleted {
 			return false, fmt.Errorf("%s %s was deleted", resource, name)

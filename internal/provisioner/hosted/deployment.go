@@ -47,8 +47,8 @@ const (
 	// Of what a component may use, this part is set aside for it: most control planes idle.
 	cpuShare    = 40
 	memoryShare = 4
-	// leastHeapShare is the part of its memory that a program fills before it looks for garbage.
-	leastHeapShare = 32
+	// startPercent is the GOGC of Kubernetes' programs while they start.
+	startPercent = "200"
 	// cpuBurst is how many times the CPU of its preset a component may use while there is CPU to spare: it needs that
 	// when it starts, and hardly ever else. What the cluster names itself is kept to.
 	cpuBurst = 2
@@ -216,7 +216,7 @@ func (p *plane) container(name string, args []string, liveness *corev1.Probe) co
 		Name: name, Image: p.images[name], ImagePullPolicy: cmp.Or(p.PullPolicy, corev1.PullIfNotPresent),
 		Command:                  command,
 		Args:                     bootstrap.Flags(args),
-		Env:                      environment(size),
+		Env:                      environment(name, size),
 		Resources:                requirements(size),
 		LivenessProbe:            liveness,
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
@@ -226,24 +226,29 @@ func (p *plane) container(name string, args []string, liveness *corev1.Probe) co
 }
 
 // environment makes the programs collect garbage sooner than Go does by itself, the smaller they are: many of them share
-// a machine, and most have little to do. The limit makes them work harder at it before they hit the wall, and the least
-// heap, which Kubernetes' own programs know, keeps them from working at it when they have hardly begun.
-func environment(size size) []corev1.EnvVar {
+// a machine, and most have little to do. Kubernetes' own do so once they have started, and later than Go does until then:
+// what they allocate at first is hardly ever of use for long. The limit makes them work harder at it before they hit the
+// wall.
+func environment(name string, size size) []corev1.EnvVar {
 	const gibibyte = 1 << 30
-	memory, percent := size.Memory.Value(), 100
+	memory, percent := size.Memory.Value(), "100"
 	switch {
 	case memory <= gibibyte/2:
-		percent = 15
+		percent = "15"
 	case memory <= gibibyte:
-		percent = 24
+		percent = "24"
 	case memory <= 2*gibibyte:
-		percent = 50
+		percent = "50"
 	}
-	return []corev1.EnvVar{
-		{Name: "GOGC", Value: strconv.Itoa(percent)},
+	variables := []corev1.EnvVar{
+		{Name: "GOGC", Value: percent},
 		{Name: "GOMEMLIMIT", Value: strconv.FormatInt(memory/10*9, 10)},
-		{Name: "KUBE_LEAST_HEAP", Value: strconv.FormatInt(memory/leastHeapShare, 10)},
 	}
+	if name != containerKonnectivity {
+		variables[0].Value = startPercent
+		variables = append(variables, corev1.EnvVar{Name: "KUBE_THRIFTY_GOGC", Value: percent})
+	}
+	return variables
 }
 
 func requirements(size size) corev1.ResourceRequirements {

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -36,7 +37,7 @@ type life struct{ api, node, pod, running, deleted time.Duration }
 
 // management is the management cluster's API.
 type management struct {
-	client.Client
+	client.WithWatch
 	core kubernetes.Interface
 }
 
@@ -51,14 +52,14 @@ func connect(t *testing.T, host *lab.Node, kubeconfig string) management {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := client.New(config, client.Options{})
+	api, err := client.NewWithWatch(config, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := v1alpha1.AddToScheme(api.Scheme()); err != nil {
 		t.Fatal(err)
 	}
-	return management{Client: api, core: core}
+	return management{WithWatch: api, core: core}
 }
 
 func restConfig(t *testing.T, host *lab.Node, kubeconfig []byte) *rest.Config {
@@ -80,11 +81,11 @@ func measureLife(t *testing.T, host *lab.Node, api management, name string) life
 	host.Cloud(t, "k8s", "create", "--name", name, "--workers", "1")
 	running := make(chan error, 1)
 	go func() {
-		err := measure.Poll(ctx, func() error { return api.isRunning(ctx, name) })
+		_, err := api.await(ctx, name, isRunning)
 		l.running = time.Since(began)
 		running <- err
 	}()
-	if err := measure.Poll(ctx, func() error { return api.answers(ctx, host, name) }); err != nil {
+	if err := api.answers(ctx, host, name); err != nil {
 		t.Fatalf("wait for the API of %s: %v", name, err)
 	}
 	l.api = time.Since(began)
@@ -94,7 +95,7 @@ func measureLife(t *testing.T, host *lab.Node, api management, name string) life
 	}
 	nodeReady := make(chan error, 1)
 	go func() {
-		err := measure.Poll(ctx, func() error { return anyReady(ctx, tenant) })
+		err := measure.Await(ctx, tenant, "nodes", "", "", &corev1.Node{}, measure.IsReady)
 		l.node = time.Since(began)
 		nodeReady <- err
 	}()
@@ -136,37 +137,48 @@ func (m management) remove(ctx context.Context, t *testing.T, host *lab.Node, na
 	return time.Since(began)
 }
 
-func (m management) cluster(ctx context.Context, name string) (*v1alpha1.Cluster, error) {
-	c := &v1alpha1.Cluster{}
-	return c, m.Get(ctx, types.NamespacedName{Namespace: project, Name: name}, c)
-}
-
-func (m management) isRunning(ctx context.Context, name string) error {
-	c, err := m.cluster(ctx, name)
-	if err == nil && c.Status.Phase != v1alpha1.PhaseRunning {
-		err = fmt.Errorf("it is %s", c.Status.Phase)
+// await watches a cluster until a condition holds.
+func (m management) await(ctx context.Context, name string, holds func(*v1alpha1.Cluster) bool) (*v1alpha1.Cluster, error) {
+	watching, err := m.Watch(ctx, &v1alpha1.ClusterList{}, client.InNamespace(project), client.MatchingFields{"metadata.name": name})
+	if err != nil {
+		return nil, err
 	}
-	return err
+	defer watching.Stop()
+	for event := range watching.ResultChan() {
+		if c, ok := event.Object.(*v1alpha1.Cluster); ok && holds(c) {
+			return c, nil
+		}
+	}
+	return nil, fmt.Errorf("the watch of cluster %s ended: %w", name, ctx.Err())
 }
 
-// answers asks the cluster's API whether it is ready, which it tells anybody.
+func isRunning(c *v1alpha1.Cluster) bool { return c.Status.Phase == v1alpha1.PhaseRunning }
+
+// answers returns when the cluster's API says that it is ready, which it tells anybody. It asks on one connection:
+// greeting a server anew each time costs it more than the question.
 func (m management) answers(ctx context.Context, host *lab.Node, name string) error {
-	c, err := m.cluster(ctx, name)
-	if err != nil || c.Status.Endpoint == "" {
-		return fmt.Errorf("no endpoint yet: %w", err)
-	}
-	asking := &http.Client{Timeout: time.Second, Transport: &http.Transport{
-		DialContext: host.Dial, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true, // nothing is said, and nothing believed
-	}}
-	response, err := asking.Get(c.Status.Endpoint + "/readyz")
+	c, err := m.await(ctx, name, func(c *v1alpha1.Cluster) bool { return c.Status.Endpoint != "" })
 	if err != nil {
 		return err
 	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return errors.New(response.Status)
-	}
-	return nil
+	asking := &http.Client{Timeout: time.Second, Transport: &http.Transport{
+		DialContext: host.Dial, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // nothing is said, and nothing believed
+	}}
+	defer asking.CloseIdleConnections()
+	return measure.Poll(ctx, func() error {
+		response, err := asking.Get(c.Status.Endpoint + "/readyz")
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, response.Body)
+		if err := errors.Join(err, response.Body.Close()); err != nil {
+			return err
+		}
+		if response.StatusCode != http.StatusOK {
+			return errors.New(response.Status)
+		}
+		return nil
+	})
 }
 
 func (m management) kubeconfig(ctx context.Context, t *testing.T, name string) []byte {
@@ -183,17 +195,6 @@ func (m management) kubeconfig(ctx context.Context, t *testing.T, name string) [
 		t.Fatalf("wait for the kubeconfig of %s: %v", name, err)
 	}
 	return content
-}
-
-func anyReady(ctx context.Context, tenant kubernetes.Interface) error {
-	nodes, err := tenant.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(nodes.Items, func(node corev1.Node) bool { return measure.IsReady(&node) }) {
-		return errors.New("none is ready")
-	}
-	return nil
 }
 
 // createPod creates a pod of an image that every node brings along.
@@ -232,7 +233,7 @@ func measureCrowd(t *testing.T, host *lab.Node, api management, size int) crowd 
 		host.Cloud(t, "k8s", "create", "--name", names[i], "--workers", "0", "--control-plane-replicas", "1")
 	}
 	for _, name := range names {
-		if err := measure.Poll(ctx, func() error { return api.isRunning(ctx, name) }); err != nil {
+		if _, err := api.await(ctx, name, isRunning); err != nil {
 			t.Fatalf("wait for %s: %v", name, err)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -18,7 +20,7 @@ func kubectlCommand() *cobra.Command {
 		Use:   "kubectl [--data-dir DIR] …",
 		Short: "Run kubectl as the administrator of this server's cluster",
 		Long: "kubectl runs the release's own kubectl with the administrator's kubeconfig of the server in --data-dir\n" +
-			"(the first argument, or K8SHOST_DATA_DIR); where KUBECONFIG is set, with that.",
+			"(the first argument, or K8SHOST_DATA_DIR); where KUBECONFIG is set, or --kubeconfig given, with that.",
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dataDir, args := cutDataDir(args)
@@ -28,7 +30,7 @@ func kubectlCommand() *cobra.Command {
 				return err
 			}
 			env := os.Environ()
-			if os.Getenv("KUBECONFIG") == "" {
+			if os.Getenv("KUBECONFIG") == "" && !slices.ContainsFunc(args, namesKubeconfig) {
 				if _, err := os.Stat(dir.AdminKubeconfig()); errors.Is(err, os.ErrNotExist) {
 					return fmt.Errorf("no server in %s (its kubeconfig is missing): give --data-dir, or set KUBECONFIG", dataDir)
 				}
@@ -53,6 +55,10 @@ func cutDataDir(args []string) (string, []string) {
 		return args[0][len(flag)+1:], args[1:]
 	}
 	return dataDir, args
+}
+
+func namesKubeconfig(arg string) bool {
+	return arg == "--kubeconfig" || strings.HasPrefix(arg, "--kubeconfig=")
 }
 
 // kubeBinary is the Kubernetes that the node runs, or the newest where it has run none.

@@ -48,7 +48,7 @@ const (
 	cpuShare    = 40
 	memoryShare = 4
 	// startPercent is the GOGC of Kubernetes' programs while they start.
-	startPercent = "200"
+	startPercent = "75"
 	// cpuBurst is how many times the CPU of its preset a component may use while there is CPU to spare: it needs that
 	// when it starts, and hardly ever else. What the cluster names itself is kept to.
 	cpuBurst = 2
@@ -226,9 +226,9 @@ func (p *plane) container(name string, args []string, liveness *corev1.Probe) co
 }
 
 // environment makes the programs collect garbage sooner than Go does by itself, the smaller they are: many of them share
-// a machine, and most have little to do. Kubernetes' own do so once they have started, and later than Go does until then:
-// what they allocate at first is hardly ever of use for long. The limit makes them work harder at it before they hit the
-// wall.
+// a machine, and most have little to do. Kubernetes' own do so once they have started: until then it would cost them half
+// as much time again, while a heap that has grown much at first does not become quite as small again. The limit makes
+// them work harder at it before they hit the wall.
 func environment(name string, size size) []corev1.EnvVar {
 	const gibibyte = 1 << 30
 	memory, percent := size.Memory.Value(), "100"
@@ -236,7 +236,7 @@ func environment(name string, size size) []corev1.EnvVar {
 	case memory <= gibibyte/2:
 		percent = "15"
 	case memory <= gibibyte:
-		percent = "24"
+		percent = "18"
 	case memory <= 2*gibibyte:
 		percent = "50"
 	}

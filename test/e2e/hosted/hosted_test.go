@@ -19,10 +19,11 @@ const project = "default"
 func TestHosted(t *testing.T) {
 	l := lab.New(t)
 	host := l.Node(t, "host")
-	lab.Step(t, "up", func(t *testing.T) { host.Cloud(t, "up", "--data-dir", host.Data.Path()) })
 	var dev *lab.Tenant
-	lab.Step(t, "a cluster in one command", func(t *testing.T) {
-		host.Cloud(t, "k8s", "create", "--name", "dev-cluster", "--vpc", "default", "--workers", "2", "--wait")
+	lab.Step(t, "make up ends with a cluster", func(t *testing.T) {
+		if shown := host.MakeUp(t); strings.Count(shown, " Ready ") != 2 || !strings.Contains(shown, "dev-cluster") {
+			t.Fatalf("it does not show the nodes of dev-cluster:\n%s", shown)
+		}
 		if list := host.Cloud(t, "k8s", "list"); !strings.Contains(list, "RUNNING") || !strings.Contains(list, "2/2") {
 			t.Fatalf("the list shows\n%s", list)
 		}

@@ -89,6 +89,22 @@ func (n *Node) TryCloudWith(config string, environment []string, input string, a
 	return finish(cmd, startPatience, input)
 }
 
+// MakeUp does what `make up` does with what is built, and returns what it prints.
+func (n *Node) MakeUp(t testing.TB) string {
+	t.Helper()
+	script, err := filepath.Abs("../../../hack/up.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("nsenter", "--net="+namespacePath(n.namespace), "--", script, n.lab.Release.Dir(), n.Data.Path())
+	cmd.Env = append(n.lab.environment(), "PLASMACLOUD_CONFIG="+n.CloudConfig(), "NO_COLOR=1")
+	output, err := finish(cmd, startPatience, "")
+	if err != nil {
+		t.Fatalf("make up: %v\n%s", err, output)
+	}
+	return output
+}
+
 // KubectlWithCloud runs kubectl with a kubeconfig that logs in by the command line, and the configuration of that.
 func (n *Node) KubectlWithCloud(config, kubeconfig string, args ...string) (string, error) {
 	cmd := n.command(n.kubectl(args)...)

@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/google/nftables"
 	"github.com/moby/sys/mountinfo"
 
+	"plasmacloud.io/plasmacloud/internal/k8shost/component"
 	"plasmacloud.io/plasmacloud/internal/k8shost/host"
 )
 
@@ -58,12 +60,24 @@ func removeServiceRules(context.Context, Options) error {
 	return connection.Flush()
 }
 
-func removeCgroups(_ context.Context, o Options) error {
+// removeCgroups waits for those that are still busy: processes that were killed are in them until the last of their
+// threads is gone, and are not listed any more by then.
+func removeCgroups(ctx context.Context, o Options) error {
 	cgroups, err := host.DetectCgroup("")
 	if err != nil {
 		return err
 	}
-	return cgroups.Remove(o.Dir.Cgroup())
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	var failed error
+	_ = component.Poll(ctx, func(context.Context) error {
+		failed = cgroups.Remove(o.Dir.Cgroup())
+		if errors.Is(failed, syscall.EBUSY) {
+			return failed
+		}
+		return nil
+	})
+	return failed
 }
 
 // removeLogLinks removes the kubelet's links to the logs of this node's containers, from the one place that the

@@ -126,6 +126,28 @@ func TestOneConnectionServesMany(t *testing.T) {
 	}
 }
 
+func TestAServerMayAllowFewerSessionsThanWeUse(t *testing.T) {
+	host := sshtest.Start(t, "MaxSessions 2")
+	proxy := sshtest.NewProxy(t, host)
+	pool := newPool(t, impatient)
+	var commands sync.WaitGroup
+	for range 12 {
+		commands.Go(func() {
+			result, err := pool.Client(behind(t, host, proxy)).Run(newContext(t), remote.Command{Step: "many", Args: []string{"sh", "-c", "echo ran >>/root/ran; sleep 0.1; echo done"}})
+			if err != nil || result.Stdout != "done\n" {
+				t.Errorf("output %q, error %v", result.Stdout, err)
+			}
+		})
+	}
+	commands.Wait()
+	if ran := strings.Count(host.Do("cat /root/ran"), "ran"); ran != 12 {
+		t.Errorf("of 12 commands %d ran", ran)
+	}
+	if proxy.Accepted() != 1 {
+		t.Errorf("there were %d connections", proxy.Accepted())
+	}
+}
+
 func TestAnIdleConnectionIsClosed(t *testing.T) {
 	host := sshtest.Start(t)
 	proxy := sshtest.NewProxy(t, host)

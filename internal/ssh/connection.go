@@ -17,9 +17,15 @@ import (
 // overAfter is how long sessions have to notice the end of their connection.
 const overAfter = time.Second
 
-// maxSessions is how many commands run over one connection at once. Servers allow ten, unless told otherwise, and count
-// those that have ended until they have buried them.
-const maxSessions = 4
+// maxSessions is how many commands run over one connection at once. Servers allow ten, unless told otherwise.
+const maxSessions = 8
+
+// A server that has no room for a further session is asked again: it counts those that have ended until it has buried
+// them, and it may allow fewer than we use at once.
+const (
+	roomPause    = 50 * time.Millisecond
+	roomPatience = 30 * time.Second
+)
 
 // connection is a connection to a host that is logged in.
 type connection struct {
@@ -147,6 +153,27 @@ type errNotBegun struct{ error }
 
 func (e errNotBegun) Unwrap() error { return e.error }
 
+// open opens a session, when the server has room for one.
+func (c *connection) open(ctx context.Context) (*ssh.Session, error) {
+	ctx, cancel := context.WithTimeout(ctx, roomPatience)
+	defer cancel()
+	for {
+		session, err := c.client.NewSession()
+		if err == nil {
+			return session, nil
+		}
+		if _, full := errors.AsType[*ssh.OpenChannelError](err); !full {
+			return nil, errNotBegun{c.why(err)}
+		}
+		select {
+		case <-time.After(roomPause):
+		case <-c.ended:
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
 // begin opens a session and starts a command line in it. An errNotBegun is safe to repeat elsewhere.
 func (c *connection) begin(ctx context.Context, line string, s conversation) (*ssh.Session, error) {
 	type outcome struct {
@@ -156,9 +183,9 @@ func (c *connection) begin(ctx context.Context, line string, s conversation) (*s
 	var told atomic.Bool // the host was told to run it, or is just being told
 	done := make(chan outcome, 1)
 	go func() {
-		session, err := c.client.NewSession()
+		session, err := c.open(ctx)
 		if err != nil {
-			done <- outcome{err: errNotBegun{c.why(err)}}
+			done <- outcome{err: err}
 			return
 		}
 		session.Stdin, session.Stdout, session.Stderr = s.stdin, s.stdout, s.stderr

@@ -34,7 +34,7 @@ func (c *Client) exec(ctx context.Context, step string, words []string, talk con
 		}
 		err = conn.exec(ctx, line, talk)
 		if notBegun := (errNotBegun{}); errors.As(err, &notBegun) && ctx.Err() == nil {
-			conn.close(err)
+			conn.close(notBegun.error) // not err: others, who have begun, are told this cause as well
 			continue
 		}
 		return c.explain(ctx, step, words[0], err)
@@ -45,11 +45,15 @@ func (c *Client) exec(ctx context.Context, step string, words []string, talk con
 // explain says what a failed session means.
 func (c *Client) explain(ctx context.Context, step, command string, err error) error {
 	exit, ended := errors.AsType[*ssh.ExitError](err)
+	full, isFull := errors.AsType[*ssh.OpenChannelError](err)
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case isFull:
+		return c.fail(step, ErrTimeout, fmt.Errorf("its SSH server has had no room for a further command for %s: %s", roomPatience, full.Message),
+			"raise MaxSessions in its sshd_config (10 is the usual), or end what others run there")
 	case ended:
 		return c.fail(step, &ExitError{Command: command, Code: exit.ExitStatus()}, nil, "")
 	case lost(err):

@@ -57,7 +57,6 @@ StrictModes no
 PermitRootLogin prohibit-password
 PasswordAuthentication no
 KbdInteractiveAuthentication no
-MaxSessions 10
 UseDNS no
 LogLevel VERBOSE
 %[2]s

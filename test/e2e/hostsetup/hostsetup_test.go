@@ -276,7 +276,7 @@ func (w *world) giveToolbox(t *testing.T, host hostsetup.Host) {
 	if _, err := host.Client.Upload(t.Context(), remote.Bytes("test", "/var/lib/plasmacloud/toolbox.tar", 0o600, archive)); err != nil {
 		t.Fatal(err)
 	}
-	w.do(t, host, "ctr --namespace k8s.io images import --local /var/lib/plasmacloud/toolbox.tar")
+	w.do(t, host, "ctr --namespace k8s.io images import --local /var/lib/plasmacloud/toolbox.tar && rm /var/lib/plasmacloud/toolbox.tar")
 }
 
 func (w *world) repeat(t *testing.T) {

@@ -10,6 +10,7 @@ package audit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,6 +53,9 @@ type Reconciler struct {
 
 	mu   sync.Mutex
 	seen map[types.NamespacedName]*memory
+	// lost are workers that were lost since the last audit. Their node group may have replaced them before there is one, and
+	// that they were has to be told all the same.
+	lost map[types.NamespacedName][]v1alpha1.Finding
 }
 
 // memory is what is known of a cluster from one audit to the next. It may be lost at any time.
@@ -91,6 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("audit cluster %s: %w", request.NamespacedName, err)
 	}
+	findings = r.withLost(request.NamespacedName, findings)
 	found, ripens := m.ripe(findings, r.Limits, r.Clock.Now())
 	verdict := judge(found, historyOf(c, tasks), r.Limits, r.Clock.Now())
 	if verdict.repair {
@@ -100,6 +105,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, err
 		}
 	}
+	r.forgetLost(request.NamespacedName)
 	if err := r.tell(ctx, c, verdict.health, len(findings) > len(found)); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -238,10 +244,47 @@ func (r *Reconciler) recall(c *v1alpha1.Cluster) *memory {
 	return m
 }
 
+// noteLost remembers a worker that is lost for good, until that has been acted on.
+func (r *Reconciler) noteLost(m *v1alpha1.Machine) {
+	finding, found := worker(m)
+	if !found || finding.Check != CheckMachines {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lost == nil {
+		r.lost = map[types.NamespacedName][]v1alpha1.Finding{}
+	}
+	key := types.NamespacedName{Namespace: m.Namespace, Name: m.Spec.Cluster}
+	if !slices.Contains(r.lost[key], finding) {
+		r.lost[key] = append(r.lost[key], finding)
+	}
+}
+
+// withLost adds the workers that were lost to what was found.
+func (r *Reconciler) withLost(key types.NamespacedName, findings []v1alpha1.Finding) []v1alpha1.Finding {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, lost := range r.lost[key] {
+		if !slices.ContainsFunc(findings, func(f v1alpha1.Finding) bool { return f.Check == lost.Check && f.Subject == lost.Subject }) {
+			findings = append(findings, lost)
+		}
+	}
+	return findings
+}
+
+// forgetLost is called when it has been acted on that workers were lost.
+func (r *Reconciler) forgetLost(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.lost, key)
+}
+
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.seen, key)
+	delete(r.lost, key)
 }
 
 // calm forgets what was found: an operation changes everything.
@@ -252,6 +295,7 @@ func (r *Reconciler) calm(key types.NamespacedName) {
 		clear(m.since)
 		m.thorough = time.Time{}
 	}
+	delete(r.lost, key)
 }
 
 // doubt makes the next audit a thorough one.

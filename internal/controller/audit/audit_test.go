@@ -27,6 +27,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/controller/account"
 	"plasmacloud.io/plasmacloud/internal/controller/audit"
 	"plasmacloud.io/plasmacloud/internal/controller/cluster"
+	"plasmacloud.io/plasmacloud/internal/controller/machine"
 	"plasmacloud.io/plasmacloud/internal/controller/network"
 	"plasmacloud.io/plasmacloud/internal/provisioner"
 	"plasmacloud.io/plasmacloud/internal/tenant"
@@ -255,6 +256,39 @@ func TestWhatIsFoundIsRepairedByATaskThatSaysWhy(t *testing.T) {
 		return l.condition(v1alpha1.ConditionHealthy) == v1alpha1.ReasonHealthy && l.c.Status.Phase == v1alpha1.PhaseRunning && len(l.c.Status.Health.Findings) == 0
 	})
 	time.Sleep(time.Second)
+	if n := len(l.repairs()); n != 1 {
+		t.Errorf("%d repairs", n)
+	}
+}
+
+func TestALostWorkerIsTheReasonOfARepairThoughItIsReplacedAtOnce(t *testing.T) {
+	l := running(t, "replacing")
+	m := &v1alpha1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.c.Namespace, Name: "replacing-workers-0"},
+		Spec:       v1alpha1.MachineSpec{Account: "local", Cluster: l.c.Name, Role: v1alpha1.MachineWorker, NodeGroup: "workers", InstanceType: "u1.small"},
+	}
+	if err := kube.Create(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	for _, now := range []metav1.Condition{
+		{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady},
+		{Status: metav1.ConditionFalse, Reason: machine.ReasonLost, Message: "its pod is gone"},
+	} {
+		now.Type = v1alpha1.ConditionReady
+		meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: machine.ConditionJoined, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady})
+		meta.SetStatusCondition(&m.Status.Conditions, now)
+		if err := kube.Status().Update(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := kube.Delete(t.Context(), m); err != nil { // as its node group does
+		t.Fatal(err)
+	}
+	if task := l.repair(1, v1alpha1.TaskSucceeded); !task.Spec.Automatic || task.Spec.Reason != "replacing-workers-0: its pod is gone" {
+		t.Errorf("%+v", task.Spec)
+	}
+	l.eventually("all is well again", func() bool { return l.condition(v1alpha1.ConditionHealthy) == v1alpha1.ReasonHealthy })
+	time.Sleep(2 * time.Second)
 	if n := len(l.repairs()); n != 1 {
 		t.Errorf("%d repairs", n)
 	}

@@ -41,7 +41,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	}
 	building := ctrl.NewControllerManagedBy(manager).Named("audit").
 		Watches(&v1alpha1.Cluster{}, r.followClusters()).
-		Watches(&v1alpha1.Machine{}, wake(func(m *v1alpha1.Machine) string { return m.Spec.Cluster }),
+		Watches(&v1alpha1.Machine{}, r.followMachines(),
 			builder.WithPredicates(readyChanges(func(m *v1alpha1.Machine) []metav1.Condition { return m.Status.Conditions }))).
 		Watches(&v1alpha1.NodeGroup{}, wake(func(g *v1alpha1.NodeGroup) string { return g.Spec.Cluster }),
 			builder.WithPredicates(readyChanges(func(g *v1alpha1.NodeGroup) []metav1.Condition { return g.Status.Conditions }))).
@@ -93,6 +93,20 @@ func wake[T client.Object](clusterOf func(T) string) handler.EventHandler {
 	return handler.Funcs{
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { add(e.ObjectNew, q) },
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { add(e.Object, q) },
+	}
+}
+
+// followMachines wakes the cluster of a machine, and remembers that a worker was lost.
+func (r *Reconciler) followMachines() handler.EventHandler {
+	waking := wake(func(m *v1alpha1.Machine) string { return m.Spec.Cluster })
+	return handler.Funcs{
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if m, ok := e.ObjectNew.(*v1alpha1.Machine); ok {
+				r.noteLost(m)
+			}
+			waking.Update(ctx, e, q)
+		},
+		DeleteFunc: waking.Delete,
 	}
 }
 

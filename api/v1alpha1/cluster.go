@@ -152,6 +152,12 @@ type ClusterNetwork struct {
 	CNI string `json:"cni,omitempty"`
 }
 
+// The pod networks.
+const (
+	CNIPrismNET = "prismnet"
+	CNINone     = "none"
+)
+
 // Tenancy is whose workloads share a cluster.
 // +kubebuilder:validation:Enum=Dedicated;Shared
 type Tenancy string

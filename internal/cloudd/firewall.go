@@ -40,7 +40,7 @@ func securityPolicy(ctx context.Context, api client.Reader, c *v1alpha1.Cluster,
 		return securitygroup.Policy{}, fmt.Errorf("read the security group of cluster %s: %w", c.Name, err)
 	}
 	policy := securitygroup.Policy{Group: network.Spec.SecurityGroupOf(c.Name), PodCIDR: c.Spec.ClusterNetwork.PodCIDR}
-	if c.Spec.ClusterNetwork.CNI != hostsetup.CNINone {
+	if c.Spec.ClusterNetwork.CNI != v1alpha1.CNINone {
 		policy.Internal = append(policy.Internal, securitygroup.Tunnel(node.DefaultPort))
 	}
 	if role != hostsetup.ControlPlane {

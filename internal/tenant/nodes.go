@@ -1,6 +1,8 @@
 package tenant
 
 import (
+	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,7 +60,7 @@ func (n *nodes) put(node *corev1.Node) bool {
 // alike tells whether two states of a node are the same but for heartbeats.
 func alike(a, b *corev1.Node) bool {
 	return a.UID == b.UID && a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() &&
-		ReadyStatus(a) == ReadyStatus(b) &&
+		ReadyStatus(a) == ReadyStatus(b) && LacksPodNetwork(a) == LacksPodNetwork(b) &&
 		equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
 		equality.Semantic.DeepEqual(a.Spec, b.Spec) &&
 		equality.Semantic.DeepEqual(a.Status.Addresses, b.Status.Addresses)
@@ -72,6 +74,14 @@ func ReadyStatus(node *corev1.Node) corev1.ConditionStatus {
 		}
 	}
 	return corev1.ConditionUnknown
+}
+
+// LacksPodNetwork tells whether a node would be ready if somebody installed a pod network. Its kubelet names all that is
+// missing, in brackets where it is more than one thing.
+func LacksPodNetwork(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionFalse && strings.HasPrefix(c.Message, "container runtime network not ready")
+	})
 }
 
 // Delete implements cache.ReflectorStore.

@@ -104,6 +104,8 @@ func observe(s *scope, problem error) {
 		describe(m, v1alpha1.PhaseProvisioning, metav1.ConditionFalse, v1alpha1.ReasonProvisioning, progress(s))
 	case nodeReady(s.node):
 		describe(m, v1alpha1.PhaseRunning, metav1.ConditionTrue, v1alpha1.ReasonReady, "")
+	case s.awaitsPodNetwork():
+		describe(m, v1alpha1.PhaseRunning, metav1.ConditionTrue, v1alpha1.ReasonReady, "its node waits for a pod network: the cluster was made with --cni none, so install yours")
 	case joined:
 		describe(m, v1alpha1.PhaseFailed, metav1.ConditionFalse, ReasonNodeNotReady, "its node is not ready: "+nodeMessage(s.node))
 	default:

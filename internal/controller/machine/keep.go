@@ -86,7 +86,7 @@ func (s *scope) alive() bool {
 
 // attend does what is to be done in the machine's cluster.
 func (r *Reconciler) attend(ctx context.Context, s *scope) error {
-	ready := s.node != nil && nodeReady(s.node)
+	ready := s.node != nil && (nodeReady(s.node) || s.awaitsPodNetwork())
 	if s.alive() && !ready && !Joined(s.machine) && !s.controlPlane() {
 		if err := r.publish(ctx, s); err != nil {
 			return err
@@ -135,6 +135,11 @@ func (r *Reconciler) label(ctx context.Context, s *scope) error {
 }
 
 func nodeReady(node *corev1.Node) bool { return tenant.ReadyStatus(node) == corev1.ConditionTrue }
+
+// awaitsPodNetwork tells whether a pod network is all that the node lacks, and the customer is the one to install it.
+func (s *scope) awaitsPodNetwork() bool {
+	return s.cluster.Spec.ClusterNetwork.CNI == v1alpha1.CNINone && tenant.LacksPodNetwork(s.node)
+}
 
 func nodeMessage(node *corev1.Node) string {
 	for _, condition := range node.Status.Conditions {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/apply"
-	"plasmacloud.io/plasmacloud/internal/hostsetup"
 	"plasmacloud.io/plasmacloud/internal/provisioner/base"
 )
 
@@ -72,5 +72,5 @@ func (b *build) contents(ctx context.Context) ([]*unstructured.Unstructured, err
 // bring them along as k8shost does.
 func (b *build) podNetwork() bool {
 	upstream := b.Cluster.Spec.K3s != nil && b.Cluster.Spec.K3s.Program != nil
-	return (b.own.Contents.PodNetwork || upstream) && b.Cluster.Spec.ClusterNetwork.CNI == hostsetup.CNIPrismNET
+	return (b.own.Contents.PodNetwork || upstream) && b.Cluster.Spec.ClusterNetwork.CNI == v1alpha1.CNIPrismNET
 }

@@ -61,7 +61,7 @@ func ClusterNetwork(network v1alpha1.ClusterNetwork, path *field.Path) field.Err
 	if network.Domain != "" && network.Domain != "cluster.local" {
 		errs = append(errs, field.Invalid(path.Child("domain"), network.Domain, "clusters in clouds have the domain cluster.local"))
 	}
-	if network.CNI == "none" {
+	if network.CNI == v1alpha1.CNINone {
 		errs = append(errs, field.Invalid(path.Child("cni"), network.CNI, "a cloud brings its own pod network; leave it out"))
 	}
 	return errs

@@ -48,6 +48,7 @@ func TestKubeadm(t *testing.T) {
 		host.Cloud(t, "k8s", "delete", "dev-cluster", "--yes", "--wait")
 		dev.AwaitGone(t)
 	})
+	lab.Step(t, "a cluster for those who bring their pod network", func(t *testing.T) { bare(t, host) })
 	lab.Step(t, "down", func(t *testing.T) { host.Cloud(t, "down", "--data-dir", host.Data.Path(), "--purge", "--yes") })
 }
 
@@ -75,4 +76,20 @@ func replace(t *testing.T, dev *lab.Tenant) {
 		}
 		return err
 	})
+}
+
+// bare makes a cluster without a pod network: it is complete, and its nodes wait for one.
+func bare(t *testing.T, host *lab.Node) {
+	host.Cloud(t, "k8s", "create", "--name", "bare", "--type", "kubeadm", "--control-plane-instance-type", "u1.medium",
+		"--vpc", "default", "--workers", "1", "--cni", "none", "--wait")
+	cluster := host.Tenant(t, project, "bare")
+	nodes := cluster.Kubectl(t, "get", "nodes", "-o", `jsonpath={range .items[*]}{.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].message}{"\n"}{end}`)
+	if strings.Count(nodes, "False container runtime network not ready") != 2 {
+		t.Errorf("the nodes are\n%s", nodes)
+	}
+	if machines := host.Cloud(t, "instance", "list", "--cluster", "bare", "-o", "json"); strings.Count(machines, "its node waits for a pod network") != 2 {
+		t.Errorf("the machines are\n%s", machines)
+	}
+	host.Cloud(t, "k8s", "delete", "bare", "--yes", "--wait")
+	cluster.AwaitGone(t)
 }

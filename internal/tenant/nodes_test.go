@@ -14,7 +14,7 @@ func TestANodeThatLacksOnlyAPodNetwork(t *testing.T) {
 		status corev1.ConditionStatus
 		want   bool
 	}{
-		network: {corev1.ConditionFalse, true},
+		network:                                  {corev1.ConditionFalse, true},
 		"[" + network + ", PLEG is not healthy]": {corev1.ConditionFalse, false},
 		"kubelet is posting ready status":        {corev1.ConditionTrue, false},
 		"Kubelet stopped posting node status.":   {corev1.ConditionUnknown, false},

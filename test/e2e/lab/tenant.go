@@ -92,11 +92,20 @@ func (c *Tenant) ReadyNodes() ([]string, error) {
 	return ready, nil
 }
 
-// AwaitNodes waits until the cluster has so many nodes and all of them are ready, and gives each the toolbox image, for
-// which there is no registry here.
+// AwaitNodes waits until the cluster has so many nodes, which are pods, and all of them are ready, and gives each the
+// toolbox image, for which there is no registry here.
 func (c *Tenant) AwaitNodes(t testing.TB, count int) []string {
 	t.Helper()
-	var ready []string
+	ready := c.AwaitReady(t, count)
+	for _, node := range ready {
+		c.giveToolbox(t, node)
+	}
+	return ready
+}
+
+// AwaitReady waits until the cluster has so many nodes and all of them are ready.
+func (c *Tenant) AwaitReady(t testing.TB, count int) (ready []string) {
+	t.Helper()
 	Eventually(t, 4*time.Minute, fmt.Sprintf("%s has %d ready nodes", c.Name, count), func() (err error) {
 		if ready, err = c.ReadyNodes(); err != nil {
 			return err
@@ -110,9 +119,6 @@ func (c *Tenant) AwaitNodes(t testing.TB, count int) []string {
 		}
 		return nil
 	})
-	for _, node := range ready {
-		c.giveToolbox(t, node)
-	}
 	return ready
 }
 

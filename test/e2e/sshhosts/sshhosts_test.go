@@ -149,7 +149,7 @@ func (y *yard) create(t *testing.T, cluster, kind string) {
 		"--workers", "1", "--instance-type", "u1.medium")
 	y.awaitRunning(t, cluster)
 	tenant := y.host.Tenant(t, project, cluster)
-	tenant.AwaitNodes(t, hostCount)
+	tenant.AwaitReady(t, hostCount)
 	shown := y.host.Cloud(t, "account", "get", "yard")
 	if got := strings.Count(shown, cluster+"-"); got != hostCount {
 		t.Errorf("%d hosts are leased to %s:\n%s", got, cluster, shown)

@@ -58,7 +58,7 @@ func TestKubeadm(t *testing.T) {
 func create(t *testing.T, host *lab.Node, name string, controlPlanes, workers int) time.Duration {
 	t.Helper()
 	began := time.Now()
-	host.Cloud(t, "k8s", "create", "--name", name, "--type", "kubeadm",
+	host.Cloud(t, "k8s", "create", "--name", name, "--type", "kubeadm", "--control-plane-instance-type", "u1.medium",
 		"--control-plane-replicas", strconv.Itoa(controlPlanes), "--workers", strconv.Itoa(workers))
 	err := measure.Poll(t.Context(), func() error {
 		_, err := host.TryKubectl("wait", "clusters.plasmacloud.io/"+name, "-n", "project-"+project, "--for=jsonpath={.status.phase}=RUNNING", "--timeout=100s")

@@ -54,7 +54,12 @@ func TestSSHHosts(t *testing.T) {
 	lab.Step(t, "an account of them", y.account)
 	for _, kind := range []string{"kubeadm", "k3s"} {
 		cluster := "on-" + kind
-		lab.Step(t, kind+": a cluster on leased hosts", func(t *testing.T) { y.create(t, cluster, kind) })
+		if kind == "kubeadm" {
+			lab.Step(t, kind+": hosts that cannot be used", func(t *testing.T) { y.broken(t, cluster, kind) })
+		} else {
+			lab.Step(t, kind+": a cluster is asked for", func(t *testing.T) { y.request(t, cluster, kind) })
+		}
+		lab.Step(t, kind+": a cluster on leased hosts", func(t *testing.T) { y.runs(t, cluster) })
 		lab.Step(t, kind+": there is no host left", func(t *testing.T) { y.full(t, cluster) })
 		lab.Step(t, kind+": people work on them through the platform", func(t *testing.T) { y.terminals(t, cluster) })
 		lab.Step(t, kind+": hosts are given back clean", func(t *testing.T) { y.remove(t, cluster) })
@@ -144,9 +149,13 @@ func (y *yard) account(t *testing.T) {
 	}
 }
 
-func (y *yard) create(t *testing.T, cluster, kind string) {
+func (y *yard) request(t *testing.T, cluster, kind string) {
+	t.Helper()
 	y.host.Cloud(t, "k8s", "create", cluster, "--type", kind, "--vpc", "metal", "--control-plane-instance-type", "u1.medium",
 		"--workers", "1", "--instance-type", "u1.medium")
+}
+
+func (y *yard) runs(t *testing.T, cluster string) {
 	y.awaitRunning(t, cluster)
 	tenant := y.host.Tenant(t, project, cluster)
 	tenant.AwaitReady(t, hostCount)

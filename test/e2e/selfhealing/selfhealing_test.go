@@ -41,7 +41,7 @@ func scenario(t *testing.T, hurt func(t *testing.T, host *lab.Node)) {
 // hurry makes the daemon look at clusters more often than anybody needs, and give up early.
 func hurry(t *testing.T, host *lab.Node) {
 	t.Helper()
-	patch := `[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--audit-interval=5s"},` +
+	patch := `[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--audit-interval=2s"},` +
 		`{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--repair-attempts=2"}]`
 	host.Kubectl(t, "patch", "deployment/cloudd", "-n", platform, "--type=json", "-p", patch)
 	host.Kubectl(t, "rollout", "status", "deployment/cloudd", "-n", platform, "--timeout=100s")

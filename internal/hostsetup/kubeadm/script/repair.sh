@@ -20,6 +20,18 @@ bring_back() {
 	rm -rf -- "$kept"
 }
 
+# Ends a container's program, by force where it takes longer than ten seconds.
+end_task() {
+	process=$(ctr --namespace k8s.io tasks ls | sed -n "s/^$1 *\([0-9]*\) *RUNNING.*/\1/p")
+	[ -n "$process" ] || return 0
+	ctr --namespace k8s.io tasks kill --signal SIGTERM "$1" 2>/dev/null || return 0
+	for tenth in $(seq 100); do
+		[ -d "/proc/$process" ] || return 0
+		sleep 0.1
+	done
+	ctr --namespace k8s.io tasks kill --signal SIGKILL "$1" 2>/dev/null || :
+}
+
 for what; do
 	case $role:$what in
 	*:files) bring_back ;;
@@ -34,10 +46,11 @@ for what; do
 	esac
 done
 if [ -n "$renewed" ]; then
-	# What is in memory is renewed when the programs start again; the kubelet starts them.
-	for name in kube-apiserver kube-controller-manager kube-scheduler etcd; do
+	# What is in memory is renewed when the programs start again; the kubelet starts them. The API server has to be gone
+	# before etcd is: without it, it waits for answers, and neither serves nor ends.
+	for name in kube-apiserver etcd kube-controller-manager kube-scheduler; do
 		for task in $(ctr --namespace k8s.io containers ls -q "labels.\"io.kubernetes.container.name\"==$name"); do
-			ctr --namespace k8s.io tasks kill --signal SIGTERM "$task" 2>/dev/null || :
+			end_task "$task"
 		done
 	done
 fi

@@ -112,7 +112,7 @@ $(BENCH): bench-%: distro build ## Measure, and print BENCH lines
 
 .PHONY: lint
 lint: ## Run golangci-lint, built from source on first use
-	@tool=$$(hack/tool.sh golangci-lint) && $(STEP) lint "$$tool" run ./...
+	@tool=$$(hack/tool.sh golangci-lint) && $(STEP) lint "$$tool" run --allow-serial-runners ./...
 
 .PHONY: verify
 verify: lint distro ## Lint, and check that formatting, generated files, modules and release are as they should be

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/balancer"
 	"plasmacloud.io/plasmacloud/internal/bootstrap"
 	"plasmacloud.io/plasmacloud/internal/hostsetup"
 	"plasmacloud.io/plasmacloud/internal/provisioner/base"
@@ -52,8 +53,10 @@ func (b *build) mendHosts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Without a majority no control plane is well, whatever is done to those that are left: that is settled next.
+	agree := len(members)-len(lostMembers(members, machines)) >= majority(len(members))
 	machines = slices.DeleteFunc(machines, func(m v1alpha1.Machine) bool {
-		inIt := isMember(members, m.Name) || m.Spec.Role == v1alpha1.MachineWorker && m.Status.NodeName != ""
+		inIt := isMember(members, m.Name) && agree || m.Spec.Role == v1alpha1.MachineWorker && m.Status.NodeName != ""
 		return m.DeletionTimestamp != nil || m.Status.Address == "" || lost(&m) || !inIt
 	})
 	report := b.reporter()
@@ -89,12 +92,7 @@ func (b *build) settleLost(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var gone []string
-	for _, member := range members {
-		if m, err := named(machines, member.Name); err != nil || lost(m) {
-			gone = append(gone, member.Name)
-		}
-	}
+	gone := lostMembers(members, machines)
 	unreachable, err := b.unreachable(ctx, machines, gone)
 	if err != nil {
 		return err
@@ -113,6 +111,16 @@ func (b *build) settleLost(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// lostMembers are the names of members whose machine is not there, or lost.
+func lostMembers(members []balancer.Server, machines []v1alpha1.Machine) (gone []string) {
+	for _, member := range members {
+		if m, err := named(machines, member.Name); err != nil || lost(m) {
+			gone = append(gone, member.Name)
+		}
+	}
+	return gone
 }
 
 // hangs is for how long a machine that is said to run may answer nobody before it is taken for lost: one that starts again

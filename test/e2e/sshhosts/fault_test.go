@@ -36,7 +36,7 @@ var faults = [hostCount]fault{
 func (y *yard) broken(t *testing.T, cluster, kind string) {
 	run := func(host int, script string) {
 		t.Helper()
-		y.host.Kubectl(t, "exec", "-n", namespace, fmt.Sprintf("host-%d", host), "--", "sh", "-c", script)
+		y.host.Kubectl(t, "exec", "-n", namespace, fmt.Sprintf("yard-host-%d", host), "--", "sh", "-c", script)
 	}
 	for i, fault := range faults {
 		run(i, fault.inject)

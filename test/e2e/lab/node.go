@@ -23,7 +23,7 @@ const (
 	Toolbox = "plasmacloud.io/toolbox:latest"
 
 	// startPatience and stopPatience are far beyond what is usual: the machine may be busy with other things.
-	startPatience = 3 * time.Minute
+	startPatience = 8 * time.Minute
 	stopPatience  = 100 * time.Second
 )
 

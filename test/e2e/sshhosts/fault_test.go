@@ -43,7 +43,7 @@ func (y *yard) broken(t *testing.T, cluster, kind string) {
 	}
 	y.request(t, cluster, kind)
 	lab.Eventually(t, 2*time.Minute, "the task tells what is the matter with the hosts", func() error {
-		told := y.host.Cloud(t, "task", "list", "-o", "yaml")
+		told := y.host.Cloud(t, "task", "list", "-o", "json")
 		for i, fault := range faults {
 			for _, part := range append(fault.told, y.hosts[i].Address) {
 				if !strings.Contains(told, part) {

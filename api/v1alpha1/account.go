@@ -81,6 +81,11 @@ type GCPAccount struct {
 	// +kubebuilder:validation:MaxLength=30
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z][-a-z0-9]{4,28}[a-z0-9]$')",message="this is no project ID; it has 6 to 30 lower-case letters, digits and '-', such as my-project-123456"
 	ProjectID string `json:"projectID"`
+	// ProjectNumber of it, which buckets need that a cluster's service accounts use.
+	// +optional
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[0-9]+$')",message="this is no number of a project; it looks like 123456789012"
+	ProjectNumber string `json:"projectNumber,omitempty"`
 	// WorkloadIdentityProvider to federate with, instead of a key.
 	// +optional
 	// +kubebuilder:validation:MaxLength=500

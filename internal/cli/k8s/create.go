@@ -213,8 +213,7 @@ func offers(offered *catalogue.Catalogue, spec *v1alpha1.ClusterSpec) error {
 	if err := require(offered, clusterType, catalogue.CanCreate, "create clusters"); err != nil {
 		return err
 	}
-	inCloud := clusterType == v1alpha1.ClusterEKS || clusterType == v1alpha1.ClusterGKE || clusterType == v1alpha1.ClusterAKS
-	if offered == nil || inCloud { // a cloud has versions and sizes of its own
+	if offered == nil || clusterType.InCloud() { // a cloud has versions and sizes of its own
 		return nil
 	}
 	if _, err := offered.ResolveVersion(spec.Version); err != nil {

@@ -75,14 +75,14 @@ func (d *Daemon) setupAdmission() error {
 		d.manager.AddReadyzCheck("admission", ready),
 		d.manager.Add(always(certificates.Run)),
 		d.manager.Add(always(func(ctx context.Context) error { serving.Run(ctx); return nil })),
-		d.manager.Add(always(func(ctx context.Context) error { return serve(ctx, d.config.AdmissionAddress, serving, mux) })),
+		d.manager.Add(always(func(ctx context.Context) error { return serve(ctx, "admission", d.config.AdmissionAddress, serving, mux) })),
 	)
 }
 
-func serve(ctx context.Context, address string, serving *authority.Serving, handler http.Handler) error {
+func serve(ctx context.Context, what, address string, serving *authority.Serving, handler http.Handler) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return fmt.Errorf("serve admission: %w", err)
+		return fmt.Errorf("serve %s: %w", what, err)
 	}
 	tlsConfig := serving.TLS()
 	server := &http.Server{Handler: handler, TLSConfig: tlsConfig, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
@@ -90,7 +90,7 @@ func serve(ctx context.Context, address string, serving *authority.Serving, hand
 	go func() { served <- server.ServeTLS(listener, "", "") }()
 	select {
 	case err := <-served:
-		return fmt.Errorf("serve admission: %w", err)
+		return fmt.Errorf("serve %s: %w", what, err)
 	case <-ctx.Done():
 	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)

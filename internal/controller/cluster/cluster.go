@@ -20,12 +20,8 @@ import (
 	"plasmacloud.io/plasmacloud/internal/controller/status"
 )
 
-const (
-	// TasksByResource is the index of tasks by their resource's UID.
-	TasksByResource = "spec.resource.uid"
-	// NodeGroupsByCluster is the index of node groups by their cluster.
-	NodeGroupsByCluster = "spec.cluster"
-)
+// NodeGroupsByCluster is the index of node groups by their cluster.
+const NodeGroupsByCluster = "spec.cluster"
 
 // progressInterval is how often a cluster's status shows how far its task is.
 const progressInterval = time.Second
@@ -41,7 +37,7 @@ type Reconciler struct {
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	byResource := func(task *v1alpha1.Task) string { return task.Spec.Resource.UID }
-	if err := status.IndexBy(manager, &v1alpha1.Task{}, TasksByResource, byResource); err != nil {
+	if err := status.IndexBy(manager, &v1alpha1.Task{}, status.TasksByResource, byResource); err != nil {
 		return err
 	}
 	if err := IndexNodeGroups(manager); err != nil {

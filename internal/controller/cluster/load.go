@@ -29,7 +29,7 @@ func (r *Reconciler) load(ctx context.Context, request ctrl.Request) (*scope, er
 		return nil, err
 	}
 	var tasks v1alpha1.TaskList
-	if err := r.List(ctx, &tasks, client.InNamespace(request.Namespace), client.MatchingFields{TasksByResource: string(s.cluster.UID)}); err != nil {
+	if err := r.List(ctx, &tasks, client.InNamespace(request.Namespace), client.MatchingFields{status.TasksByResource: string(s.cluster.UID)}); err != nil {
 		return nil, err
 	}
 	s.tasks = tasks.Items

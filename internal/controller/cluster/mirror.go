@@ -76,6 +76,9 @@ func adopt(c *v1alpha1.Cluster, task *v1alpha1.Task) {
 	if value, ok := outputs[provisioner.OutputVersion]; ok {
 		c.Status.Version = value
 	}
+	if value, ok := outputs[provisioner.OutputInfraVersion]; ok {
+		c.Status.InfraVersion = value
+	}
 	if value, ok := outputs[provisioner.OutputInventory]; ok {
 		c.Status.Inventory = inventory(value)
 	}

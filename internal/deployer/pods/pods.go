@@ -212,8 +212,9 @@ func (d *Deployments) Order(ctx context.Context, stack string, turn deployer.Tur
 		return nil, deployer.ErrReplaced
 	}
 	environment, err := d.Environment(ctx, r.Request.Cloud, r.Request.Account)
-	if err != nil {
-		return nil, err
+	if err != nil { // which people have to know, as the deployer asks until there are some
+		r.Report.Message = err.Error()
+		return nil, errors.Join(err, d.save(ctx, r))
 	}
 	return &deployer.Order{Request: r.Request, Adopt: r.Adopt, Environment: environment}, nil
 }

@@ -117,7 +117,7 @@ var columns = map[string]struct {
 	"NodeGroup": {"nodegroups", "replicas: 3, readyReplicas: 2, updatedReplicas: 3, phase: RUNNING",
 		[]string{"Cluster=dev", "Desired=3", "Ready=2", "Type=u1.medium", "Version=v1.36.3", "Status=RUNNING"}},
 	"Machine": {"machines", "address: 10.0.0.5, phase: RUNNING", []string{"Cluster=dev", "Group=workers", "Role=Worker", "Type=u1.medium", "Address=10.0.0.5", "Status=RUNNING"}},
-	"Bucket": {"buckets", "id: assets-1a2b3c, phase: RUNNING", []string{"Cluster=shop", "ID=assets-1a2b3c", "Status=RUNNING"}},
+	"Bucket":  {"buckets", "id: assets-1a2b3c, phase: RUNNING", []string{"Cluster=shop", "ID=assets-1a2b3c", "Status=RUNNING"}},
 	"Task": {"tasks", "phase: Running, progress: 2/5, step: join, error: refused",
 		[]string{"Operation=Create", "Kind=Cluster", "Resource=dev", "Status=Running", "Progress=2/5", "Step=join", "Reason=node dev-workers-1: it is not ready", "Error=refused"}},
 }

@@ -83,7 +83,9 @@ func (d *Daemon) newClouds(ctx context.Context) (*clouds, error) {
 	return c, errors.Join(
 		d.manager.Add(always(certificates.Run)),
 		d.manager.Add(always(func(ctx context.Context) error { serving.Run(ctx); return nil })),
-		d.manager.Add(always(func(ctx context.Context) error { return serve(ctx, "deployers", d.config.DeploymentsAddress, serving, mux) })),
+		d.manager.Add(always(func(ctx context.Context) error {
+			return serve(ctx, "deployers", d.config.DeploymentsAddress, serving, mux)
+		})),
 	)
 }
 

@@ -75,7 +75,9 @@ func (d *Daemon) setupAdmission() error {
 		d.manager.AddReadyzCheck("admission", ready),
 		d.manager.Add(always(certificates.Run)),
 		d.manager.Add(always(func(ctx context.Context) error { serving.Run(ctx); return nil })),
-		d.manager.Add(always(func(ctx context.Context) error { return serve(ctx, "admission", d.config.AdmissionAddress, serving, mux) })),
+		d.manager.Add(always(func(ctx context.Context) error {
+			return serve(ctx, "admission", d.config.AdmissionAddress, serving, mux)
+		})),
 	)
 }
 

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -162,10 +164,22 @@ func (d *deployment) open(ctx context.Context) (*terraform.Workspace, error) {
 	}
 	backend := terraform.HTTPBackend(d.Server+PathStates+"/"+d.Stack, state.TokenUser, d.Token)
 	backend.Environment["TF_HTTP_CLIENT_CA_CERTIFICATE_PEM"] = string(d.CA)
+	d.goDirect(d.order.Environment)
 	return driver.Open(terraform.Stack{
 		Name: d.Stack, Configuration: terraform.Configuration{Files: files, Lock: lock}, Variables: d.order.Variables,
 		Backend: backend, Environment: d.order.Environment,
 	})
+}
+
+// goDirect keeps the way to the platform from leading through a proxy that is for the way to the cloud.
+func (d *deployment) goDirect(environment map[string]string) {
+	platform, err := url.Parse(d.Server)
+	if err != nil || environment["HTTPS_PROXY"]+environment["https_proxy"] == "" {
+		return
+	}
+	for _, name := range []string{"NO_PROXY", "no_proxy"} {
+		environment[name] = strings.TrimPrefix(environment[name]+","+platform.Hostname(), ",")
+	}
 }
 
 // adopt takes what an earlier attempt has left behind into the stack.

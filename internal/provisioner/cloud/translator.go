@@ -35,8 +35,12 @@ func (o outputs) into(value any) error {
 
 // networkFacts and clusterFacts are outputs that can be told in a status.
 type (
-	networkFacts interface{ Apply(status *v1alpha1.NetworkStatus) }
-	clusterFacts interface{ Apply(status *v1alpha1.ClusterStatus) }
+	networkFacts interface {
+		Apply(status *v1alpha1.NetworkStatus)
+	}
+	clusterFacts interface {
+		Apply(status *v1alpha1.ClusterStatus)
+	}
 )
 
 // translator makes variables of resources: one for each cloud. What is wrong with a resource is told in the words of its

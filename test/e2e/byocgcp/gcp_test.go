@@ -11,7 +11,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -63,8 +65,18 @@ func (s *scenario) serve(t *testing.T) {
 			t.Errorf("the stub does not know %s", strings.Join(unknown, ", "))
 		}
 	})
+	environment := stubgcp.Environment("http://" + listener.Addr().String())
+	// The provider also asks Google who it is, at an address of Google's own, and waits long for an answer. The way out of
+	// here leads through a proxy that lets nobody out.
+	proxy, err := s.Listen(s.IP + ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })}
+	go func() { _ = nobody.Serve(proxy) }() // until it is closed
+	environment["HTTPS_PROXY"] = "http://" + proxy.Addr().String()
 	args := []string{"create", "configmap", "deployer-gcp", "-n", system}
-	for name, value := range stubgcp.Environment("http://" + listener.Addr().String()) {
+	for name, value := range environment {
 		args = append(args, "--from-literal="+name+"="+value)
 	}
 	s.Kubectl(t, args...)
@@ -145,7 +157,7 @@ func (s *scenario) killed(t *testing.T) {
 		}
 		return nil
 	})
-	s.Kubectl(t, "delete", "pods", "-n", system, "-l", "app=deployer", "--grace-period=0", "--force")
+	kill(t, "--stack=default.network.second.")
 	lab.Eventually(t, 4*time.Minute, "it is made all the same", func() error {
 		phase, err := s.TryKubectl("get", "network", "second", "-n", team, "-o", "jsonpath={.status.phase}")
 		if err == nil && phase != "RUNNING" {
@@ -158,6 +170,33 @@ func (s *scenario) killed(t *testing.T) {
 		if after[kind] != before[kind]+1 {
 			t.Errorf("%d %s were made, and before %d", after[kind], kind, before[kind])
 		}
+	}
+}
+
+// kill ends the program with an argument that begins so, and with it all that runs in its container.
+func kill(t *testing.T, argument string) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := 0
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(content), "\x00"+argument) {
+			continue // it has ended, or is another one
+		}
+		pid, err := strconv.Atoi(strings.Split(file, "/")[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		killed++
+	}
+	if killed != 1 {
+		t.Fatalf("%d programs have an argument %s", killed, argument)
 	}
 }
 

@@ -210,7 +210,7 @@ func (l *lab) run(operation v1alpha1.Operation, object task.Object) map[string]s
 	steps, err := cloud.Stacks{Provisioner: l.provisioner}.Steps(t, object)
 	must(l.t, err)
 	for _, step := range steps {
-		for deadline := time.Now().Add(2 * time.Minute); ; {
+		for deadline := time.Now().Add(4 * time.Minute); ; {
 			scope := &task.Scope{Object: object, Attempt: 1, Task: t, Log: slog.New(slog.DiscardHandler)}
 			err := step.Run(l.t.Context(), scope)
 			maps.Copy(made, scope.Outputs())

@@ -86,9 +86,10 @@ test: packages distro build unit $(FIRST:%=e2e-%) ## Unit tests, house rules, an
 .PHONY: test-all
 test-all: packages distro build $(patsubst %,e2e-%,$(filter-out $(FIRST) $(UNFINISHED),$(SCENARIOS))) ## Every other scenario
 
+# Most packages wait more than they compute: twice as many at once.
 .PHONY: unit
 unit: ## Unit tests and house rules
-	@$(STEP) unit go test -count=1 -timeout 15m ./...
+	@$(STEP) unit go test -count=1 -timeout 15m -p $(shell echo $$(($$(nproc) * 2))) ./...
 
 E2E := $(SCENARIOS:%=e2e-%)
 .PHONY: $(E2E)

@@ -144,7 +144,7 @@ func get(t *testing.T, object client.Object) {
 	}
 }
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // eventually reads the object until it is as wanted.
 func eventually(t *testing.T, object client.Object, what string, want func() bool) {

@@ -144,11 +144,10 @@ func (a *agent) join(ctx, lastCtx context.Context) error {
 
 func (a *agent) caFile() string        { return a.dir.Path("agent", "pki", "ca.crt") }
 func (a *agent) bootstrapFile() string { return a.dir.Path("agent", "pki", "bootstrap.kubeconfig") }
-func (a *agent) joinedFile() string    { return a.dir.Path("agent", "cluster.json") }
 
 // remember reads what the agent knows of its cluster.
 func (a *agent) remember() (bool, error) {
-	content, err := os.ReadFile(a.joinedFile())
+	content, err := os.ReadFile(a.dir.JoinedCluster())
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
@@ -156,7 +155,7 @@ func (a *agent) remember() (bool, error) {
 		return false, err
 	}
 	if err := json.Unmarshal(content, &a.known); err != nil {
-		return false, fmt.Errorf("read %s: %w", a.joinedFile(), err)
+		return false, fmt.Errorf("read %s: %w", a.dir.JoinedCluster(), err)
 	}
 	return true, nil
 }
@@ -267,7 +266,7 @@ func (a *agent) learn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = atomicfile.WriteChanged(a.joinedFile(), content, 0o600)
+	_, err = atomicfile.WriteChanged(a.dir.JoinedCluster(), content, 0o600)
 	return err
 }
 
@@ -283,7 +282,7 @@ func (a *agent) stages() ([]component.Stage, error) {
 	}
 	clusterCIDR, err := netip.ParsePrefix(a.known.ClusterCIDR)
 	if err != nil {
-		return nil, fmt.Errorf("read the cluster's settings from %s: %w", a.joinedFile(), err)
+		return nil, fmt.Errorf("read the cluster's settings from %s: %w", a.dir.JoinedCluster(), err)
 	}
 	a.node.ClusterCIDR, a.node.ClusterDNS, a.node.ClusterDomain = clusterCIDR, a.known.ClusterDNS, a.known.ClusterDomain
 	credentials := node.Credentials{

@@ -31,10 +31,11 @@ type Policy struct {
 	SSHPorts []int
 }
 
-// Etcd are the rules by which the members of a control plane reach each other's etcd.
+// Etcd are the rules by which the members of a control plane reach each other's etcd. The same members, in whatever order
+// they were listed, have the same rules.
 func Etcd(members ...string) []v1alpha1.SecurityRule {
 	var rules []v1alpha1.SecurityRule
-	for _, member := range members {
+	for _, member := range slices.Sorted(slices.Values(members)) {
 		source := member
 		if addr, err := netip.ParseAddr(member); err == nil {
 			source = netip.PrefixFrom(addr, addr.BitLen()).String()

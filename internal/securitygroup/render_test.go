@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -87,5 +88,12 @@ func TestRenderRefuses(t *testing.T) {
 		if _, err := securitygroup.Render(policy); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: the error is %v", name, err)
 		}
+	}
+}
+
+func TestTheOrderOfMembersDoesNotMatter(t *testing.T) {
+	one, other := securitygroup.Etcd("10.42.0.15", "10.42.0.9", "10.42.0.10"), securitygroup.Etcd("10.42.0.9", "10.42.0.10", "10.42.0.15")
+	if !slices.Equal(one, other) {
+		t.Errorf("%v is not %v", one, other)
 	}
 }

@@ -17,8 +17,9 @@ import (
 // overAfter is how long sessions have to notice the end of their connection.
 const overAfter = time.Second
 
-// maxSessions is how many commands run over one connection at once. Servers allow ten, unless told otherwise.
-const maxSessions = 8
+// maxSessions is how many commands run over one connection at once. Servers allow ten, unless told otherwise, and count
+// those that have ended until they have buried them.
+const maxSessions = 4
 
 // connection is a connection to a host that is logged in.
 type connection struct {

@@ -38,7 +38,7 @@ var api *testapi.Server
 
 func TestMain(m *testing.M) { os.Exit(testapi.Main(m, &api)) }
 
-const patience = 30 * time.Second
+const patience = time.Minute
 
 type fixture struct {
 	t           *testing.T

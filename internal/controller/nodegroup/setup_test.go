@@ -84,8 +84,9 @@ func TestWorkersArePreparedBeforeThereIsAClusterToJoin(t *testing.T) {
 		}
 	}
 	w.eventually("the machine is prepared", did("prepare"))
-	for _, m := range w.machines() {
-		if m.Status.Address == "" || machinecontroller.Joined(&m) {
+	for name := range w.machines() {
+		w.eventually("its address is told", func() bool { return w.machines()[name].Status.Address != "" })
+		if m := w.machines()[name]; machinecontroller.Joined(&m) {
 			t.Errorf("%+v", m.Status)
 		}
 	}

@@ -95,12 +95,12 @@ func TestFaultsSayWhatToDoAndAreResumed(t *testing.T) {
 	}{
 		"disk full for programs": {
 			inject: "mkdir -p /usr/local/lib/plasmacloud && mount -t tmpfs -o size=64k small /usr/local/lib/plasmacloud",
-			mend:   "umount /usr/local/lib/plasmacloud",
+			mend:   "umount -l /usr/local/lib/plasmacloud",
 			says:   []string{"programs", "disk full", "make room"},
 		},
 		"disk full for what kubeadm needs": {
 			inject: "mkdir -p /var/lib/plasmacloud/kubeadm && mount -t tmpfs -o size=4k,nr_inodes=2 small /var/lib/plasmacloud/kubeadm && head -c 8192 /dev/zero >/var/lib/plasmacloud/kubeadm/x || :",
-			mend:   "umount /var/lib/plasmacloud/kubeadm",
+			mend:   "umount -l /var/lib/plasmacloud/kubeadm",
 			says:   []string{"kubeadm init", "disk full"},
 		},
 		"a command that hangs": {
@@ -146,7 +146,7 @@ func TestHostsThatWillNotDoAreToldSoAndTakenOnceMended(t *testing.T) {
 			says: []string{"preflight", "services are run by systemd"},
 		},
 		"no room": {
-			inject: "mkdir -p /run/tiny && mount -t tmpfs -o size=8m tiny /var/lib", mend: "umount /var/lib",
+			inject: "mkdir -p /run/tiny && mount -t tmpfs -o size=8m tiny /var/lib", mend: "umount -l /var/lib",
 			says: []string{"preflight", "free in /var/lib", "make room"},
 		},
 		"another Kubernetes": {

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"plasmacloud.io/plasmacloud/internal/k8shost/datadir"
 )
 
 // problems collects what is wrong, so that a person fixes it in one go.
@@ -66,7 +68,7 @@ func (n *Node) validateJoin(p *problems) {
 	if n.ServerURL == "" {
 		return
 	}
-	if n.Token == "" && n.TokenFile == "" {
+	if n.Token == "" && n.TokenFile == "" && !datadir.New(n.DataDir).HasJoined() {
 		p.add("--server needs a token: give --token-file or --token, from server/token in a server's data directory or `k8shost token create`")
 	}
 	u, err := url.Parse(n.ServerURL)

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"plasmacloud.io/plasmacloud/internal/k8shost/config"
+	"plasmacloud.io/plasmacloud/internal/k8shost/datadir"
 	"plasmacloud.io/plasmacloud/internal/k8shost/host"
 )
 
@@ -360,5 +361,16 @@ func TestAgent(t *testing.T) {
 		if err := check(nil, tt.arg); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", tt.arg, err)
 		}
+	}
+	// One that has joined is known.
+	dir := datadir.New(t.TempDir())
+	if err := dir.Make(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir.JoinedCluster(), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := check(nil, "--server=https://10.0.0.1:6443", "--data-dir="+dir.Path()); err != nil {
+		t.Error(err)
 	}
 }

@@ -60,6 +60,16 @@ func (d Dir) CNIConf() string         { return d.Path("agent", "cni", "net.d") }
 func (d Dir) Network() string         { return d.Path("agent", "network") }
 func (d Dir) Kubelet() string         { return d.Path("agent", "kubelet") }
 func (d Dir) Containerd() string      { return d.Path("agent", "containerd") }
+
+// JoinedCluster is what an agent keeps of the cluster that it has joined.
+func (d Dir) JoinedCluster() string { return d.Path("agent", "cluster.json") }
+
+// HasJoined tells whether an agent has joined a cluster, and is known there without a token.
+func (d Dir) HasJoined() bool {
+	_, err := os.Stat(d.JoinedCluster())
+	return err == nil
+}
+
 func (d Dir) ContainerdSocket() string {
 	return d.Runtime("containerd", "containerd.sock")
 }

@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/google/nftables"
 	"github.com/moby/sys/mountinfo"
 
+	"plasmacloud.io/plasmacloud/internal/k8shost/component"
 	"plasmacloud.io/plasmacloud/internal/k8shost/host"
 )
 
@@ -58,12 +60,32 @@ func removeServiceRules(context.Context, Options) error {
 	return connection.Flush()
 }
 
-func removeCgroups(_ context.Context, o Options) error {
+// removeCgroups waits for those that are still busy: processes that were killed are in them, and no longer listed, until
+// the last of their threads is gone. Those that stay busy with nothing to be seen in them belong to another node: where
+// the tree is the whole machine's, one in another container may have a data directory of the same name.
+func removeCgroups(ctx context.Context, o Options) error {
 	cgroups, err := host.DetectCgroup("")
 	if err != nil {
 		return err
 	}
-	return cgroups.Remove(o.Dir.Cgroup())
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var failed error
+	_ = component.Poll(ctx, func(context.Context) error {
+		failed = cgroups.Remove(o.Dir.Cgroup())
+		if errors.Is(failed, syscall.EBUSY) {
+			return failed
+		}
+		return nil
+	})
+	if !errors.Is(failed, syscall.EBUSY) {
+		return failed
+	}
+	if own, err := cgroups.Processes(o.Dir.Cgroup()); err != nil || len(own) > 0 {
+		return errors.Join(failed, err)
+	}
+	o.Log.Warn("cgroups are left alone in which are processes of another container", "cgroup", o.Dir.Cgroup())
+	return nil
 }
 
 // removeLogLinks removes the kubelet's links to the logs of this node's containers, from the one place that the

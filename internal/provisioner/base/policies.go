@@ -41,7 +41,7 @@ func (b *Build) MachinePolicy(site Site, e Endpoint, rules ...networkingv1.Netwo
 	if e.Address.IsValid() {
 		hidden = append(hidden, netip.PrefixFrom(e.Address, e.Address.BitLen()))
 	}
-	own := networkingv1.NetworkPolicyEgressRule{To: []networkingv1.NetworkPolicyPeer{block(netip.PrefixFrom(e.Address, e.Address.BitLen()))}}
+	own := networkingv1.NetworkPolicyEgressRule{To: []networkingv1.NetworkPolicyPeer{Host(e.Address)}}
 	for _, number := range e.ports {
 		own.Ports = append(own.Ports, Port(corev1.ProtocolTCP, number))
 	}
@@ -94,6 +94,11 @@ func ToDNS() networkingv1.NetworkPolicyEgressRule {
 func Port(protocol corev1.Protocol, number int) networkingv1.NetworkPolicyPort {
 	value := intstr.FromInt32(int32(number))
 	return networkingv1.NetworkPolicyPort{Protocol: &protocol, Port: &value}
+}
+
+// Host is one address.
+func Host(address netip.Addr) networkingv1.NetworkPolicyPeer {
+	return block(netip.PrefixFrom(address, address.BitLen()))
 }
 
 func block(prefix netip.Prefix) networkingv1.NetworkPolicyPeer {

@@ -261,5 +261,9 @@ func (b *build) driftOfPolicies(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return b.DriftOfPolicies(ctx, append(b.policies(site), b.MachinePolicy(site, e, b.fromPlatform())))
+	hosts, err := b.inventory(ctx)
+	if err != nil {
+		return "", err
+	}
+	return b.DriftOfPolicies(ctx, append(b.policies(site, hosts), b.MachinePolicy(site, e, b.fromPlatform())))
 }

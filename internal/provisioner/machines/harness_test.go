@@ -117,6 +117,7 @@ func (w *world) makeCluster(replicas int64) {
 	if _, err := w.client.CoreV1().Namespaces().Create(w.t.Context(), home, metav1.CreateOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
+	w.create(home.Name, "accounts", map[string]any{"kind": "Account", "metadata": map[string]any{"name": "local"}, "spec": map[string]any{"provider": "Local"}})
 	w.create(home.Name, "networks", map[string]any{"kind": "Network", "metadata": map[string]any{"name": "default"}, "spec": map[string]any{"account": "local"}})
 	w.create(home.Name, "clusters", map[string]any{
 		"kind": "Cluster", "metadata": map[string]any{"name": "dev", "finalizers": []any{v1alpha1.Finalizer}},

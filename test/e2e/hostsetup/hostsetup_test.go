@@ -425,13 +425,13 @@ func (w *world) lose(t *testing.T) {
 		return err
 	})
 	// A second one that only sleeps: with it two of three would be gone, and the lost one must not be struck off.
-	w.do(t, w.planes[1], "systemctl stop kubelet; ctr -n k8s.io tasks kill --signal STOP $(ctr -n k8s.io containers ls -q 'labels.\"io.kubernetes.container.name\"==etcd')")
+	w.do(t, w.planes[1], "systemctl stop kubelet && pkill -STOP -x etcd")
 	err := w.distribution.RemoveMember(t.Context(), w.planes[0], lost.Name)
 	if err == nil {
 		t.Error("a member was removed without a majority")
 	}
 	t.Logf("refused: %v", err)
-	w.do(t, w.planes[1], "ctr -n k8s.io tasks kill --signal CONT $(ctr -n k8s.io containers ls -q 'labels.\"io.kubernetes.container.name\"==etcd'); systemctl start kubelet")
+	w.do(t, w.planes[1], "pkill -CONT -x etcd && systemctl start kubelet")
 	lab.Eventually(t, 2*time.Minute, "the lost member leaves", func() error {
 		return w.distribution.RemoveMember(t.Context(), w.planes[0], lost.Name)
 	})

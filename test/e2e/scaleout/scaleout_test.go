@@ -233,7 +233,11 @@ func (s *scenario) lose(t *testing.T) {
 	if report.settled > settledAfter {
 		t.Errorf("requests failed for %s", report.settled)
 	}
-	s.first.Kubectl(t, "create", "configmap", "written", "--from-literal=while=lost")
+	// What was asked so far are questions. A connection may still go to the lost node, as any of those above.
+	lab.Eventually(t, settledAfter, "something is written", func() error {
+		_, err := s.first.Try("create", "configmap", "written", "--from-literal=while=lost")
+		return err
+	})
 }
 
 func (s *scenario) takeOver(t *testing.T) {

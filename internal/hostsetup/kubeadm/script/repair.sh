@@ -4,9 +4,25 @@ set -eu
 role=$1 config=$2 archive=$3
 shift 3
 renewed=
+
+# Only what differs is replaced, and at once: the kubelet starts the programs of all manifests anew that it sees vanish. It
+# does not look at names that begin with a dot.
+bring_back() {
+	kept=$(mktemp -d)
+	tar -xpf "$archive" -C "$kept"
+	find "$kept" -type f | while read -r copy; do
+		file=${copy#"$kept"}
+		[ -e "$file" ] && [ "$(sha256sum <"$copy")" = "$(sha256sum <"$file")" ] && continue
+		mkdir -p "${file%/*}"
+		cp -p -- "$copy" "${file%/*}/.${file##*/}.new"
+		mv -f -- "${file%/*}/.${file##*/}.new" "$file"
+	done
+	rm -rf -- "$kept"
+}
+
 for what; do
 	case $role:$what in
-	*:files) tar -xpf "$archive" -P ;;
+	*:files) bring_back ;;
 	ControlPlane:certificates)
 		kubeadm certs renew all --config "$config"
 		renewed=yes

@@ -13,6 +13,7 @@ import (
 	configuration "plasmacloud.io/plasmacloud/terraform"
 	"plasmacloud.io/plasmacloud/test/e2e/byoclab"
 	stubgcp "plasmacloud.io/plasmacloud/test/stub/gcp"
+	"plasmacloud.io/plasmacloud/test/stub/ledger"
 )
 
 // inGCP is the scenario's stacks there.
@@ -82,7 +83,7 @@ func (s *inGCP) destroy(workspaces ...*terraform.Workspace) {
 
 func TestGCP(t *testing.T) {
 	s := newGCP(t)
-	s.stub.Spoil(stubgcp.Fault{Request: "POST /compute", Status: 503, Times: 2})
+	s.stub.Spoil(ledger.Fault{Request: "POST /compute", Status: 503, Times: 2})
 	network := s.network()
 	cluster := s.cluster(3)
 	byoclab.Apply(t, cluster, s.policy, terraform.PlanOptions{})

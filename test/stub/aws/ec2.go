@@ -153,7 +153,7 @@ func (s *Server) passes(t *thing, shape shape, r *request) (bool, *failure) {
 		case shape.filters[name] != "":
 			values = []string{plain(t.data[shape.filters[name]])}
 		default:
-			s.unknown = append(s.unknown, "ec2:"+r.action+" filter "+name)
+			s.Missing("ec2:" + r.action + " filter " + name)
 			return false, refuse(http.StatusBadRequest, "StubUnknownFilter", "the stub does not know the filter %s of %s", name, r.action)
 		}
 		if !slices.ContainsFunc(values, func(value string) bool { return slices.Contains(wanted, value) }) {

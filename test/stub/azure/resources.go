@@ -5,6 +5,8 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+
+	"plasmacloud.io/plasmacloud/test/stub/ledger"
 )
 
 // slow are the kinds that take their time.
@@ -15,7 +17,7 @@ func (s *Server) resource(r *request) *answer {
 	if !strings.HasPrefix(r.key, "/subscriptions/") {
 		return nil
 	}
-	existing := s.resources[r.key]
+	existing := s.Resources[r.key]
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 		if existing == nil {
@@ -41,7 +43,7 @@ func (s *Server) listable(r *request) bool {
 
 func (s *Server) list(r *request) *answer {
 	found := []any{}
-	for path, resource := range s.resources {
+	for path, resource := range s.Resources {
 		if below, ok := strings.CutPrefix(path, r.key+"/"); ok && !strings.Contains(below, "/") {
 			found = append(found, resource)
 		}
@@ -65,10 +67,10 @@ func parent(key string) string {
 }
 
 func (s *Server) put(r *request, existing document) *answer {
-	if above := parent(r.key); above != "" && s.resources[above] == nil && !strings.Contains(r.key, "microsoft.authorization") {
+	if above := parent(r.key); above != "" && s.Resources[above] == nil && !strings.Contains(r.key, "microsoft.authorization") {
 		return refuse(http.StatusNotFound, "ParentResourceNotFound", "there is no %s", above)
 	}
-	kind := kindOf(r.key)
+	kind := ledger.KindOf(r.key)
 	resource := maps.Clone(r.body)
 	if r.Method == http.MethodPatch && existing != nil {
 		resource = maps.Clone(existing)
@@ -94,10 +96,10 @@ func (s *Server) put(r *request, existing document) *answer {
 	s.embed(r.key, kind, resource)
 	status := http.StatusOK
 	if existing == nil {
-		s.created[kind]++
+		s.CountMade(kind)
 		status = http.StatusCreated
 	}
-	s.resources[r.key] = resource
+	s.Resources[r.key] = resource
 	if !slow[kind] {
 		return &answer{status: status, body: resource}
 	}
@@ -108,8 +110,8 @@ func (s *Server) put(r *request, existing document) *answer {
 
 // complete adds what Azure adds.
 func (s *Server) complete(r *request, kind string, resource, properties, existing document) {
-	s.serial++
-	id := fmt.Sprintf("00000000-0000-4000-8000-%012d", s.serial)
+	number := s.Next()
+	id := fmt.Sprintf("00000000-0000-4000-8000-%012d", number)
 	switch kind {
 	case "userassignedidentities":
 		old, _ := existing["properties"].(document)
@@ -119,7 +121,7 @@ func (s *Server) complete(r *request, kind string, resource, properties, existin
 		}
 		maps.Copy(properties, document{"principalId": id, "clientId": id, "tenantId": s.config.Tenant})
 	case "publicipaddresses":
-		properties["ipAddress"] = fmt.Sprintf("203.0.113.%d", s.serial%250+1)
+		properties["ipAddress"] = fmt.Sprintf("203.0.113.%d", number%250+1)
 	case "virtualnetworks":
 		if properties["subnets"] == nil {
 			properties["subnets"] = []any{}
@@ -135,8 +137,8 @@ func (s *Server) complete(r *request, kind string, resource, properties, existin
 			endpoints[service] = "https://" + name + "." + service + ".core.windows.net/"
 		}
 		maps.Copy(properties, document{"primaryEndpoints": endpoints, "primaryLocation": resource["location"], "statusOfPrimary": "available", "creationTime": s.config.Now().UTC().Format("2006-01-02T15:04:05Z")})
-		s.resources[r.key+"/blobservices/default"] = document{"id": r.path + "/blobServices/default", "name": "default", "properties": document{}}
-		s.resources[r.key+"/fileservices/default"] = document{"id": r.path + "/fileServices/default", "name": "default", "properties": document{"shareDeleteRetentionPolicy": document{"enabled": true, "days": 7}}}
+		s.Resources[r.key+"/blobservices/default"] = document{"id": r.path + "/blobServices/default", "name": "default", "properties": document{}}
+		s.Resources[r.key+"/fileservices/default"] = document{"id": r.path + "/fileServices/default", "name": "default", "properties": document{"shareDeleteRetentionPolicy": document{"enabled": true, "days": 7}}}
 	}
 }
 
@@ -161,7 +163,7 @@ func (s *Server) completeCluster(r *request, resource, properties document) {
 		maps.Copy(inner, document{"provisioningState": "Succeeded", "powerState": document{"code": "Running"}, "currentOrchestratorVersion": current})
 		maps.Copy(pool, document{"provisioningState": "Succeeded", "powerState": document{"code": "Running"}, "currentOrchestratorVersion": current})
 		key := r.key + "/agentpools/" + strings.ToLower(name)
-		s.resources[key] = document{"id": r.path + "/agentPools/" + name, "name": name, "type": "Microsoft.ContainerService/managedClusters/agentPools", "properties": inner}
+		s.Resources[key] = document{"id": r.path + "/agentPools/" + name, "name": name, "type": "Microsoft.ContainerService/managedClusters/agentPools", "properties": inner}
 	}
 	if identity, ok := resource["identity"].(document); ok {
 		given, _ := identity["userAssignedIdentities"].(document)
@@ -176,7 +178,7 @@ func (s *Server) embed(key, kind string, resource document) {
 	if kind != "subnets" {
 		return
 	}
-	network := s.resources[parent(key)]
+	network := s.Resources[parent(key)]
 	properties, _ := network["properties"].(document)
 	subnets, _ := properties["subnets"].([]any)
 	kept := []any{}
@@ -196,13 +198,13 @@ func (s *Server) delete(r *request, existing document) *answer {
 		return refuse(http.StatusBadRequest, "InUse", "%s is used by %s", r.path, user)
 	}
 	remove := func() {
-		delete(s.resources, r.key)
-		for path := range s.resources {
+		delete(s.Resources, r.key)
+		for path := range s.Resources {
 			if strings.HasPrefix(path, r.key+"/") {
-				delete(s.resources, path)
+				delete(s.Resources, path)
 			}
 		}
-		if network := s.resources[parent(r.key)]; kindOf(r.key) == "subnets" && network != nil {
+		if network := s.Resources[parent(r.key)]; ledger.KindOf(r.key) == "subnets" && network != nil {
 			s.unembed(network, existing)
 		}
 	}
@@ -223,7 +225,7 @@ func (s *Server) unembed(network, subnet document) {
 
 // user finds who refers to a resource: a subnet with a NAT gateway, a pool in a subnet, a gateway with an address.
 func (s *Server) user(key string) string {
-	for path, resource := range s.resources {
+	for path, resource := range s.Resources {
 		if path == key || strings.HasPrefix(path, key+"/") || strings.HasPrefix(key, path+"/") {
 			continue
 		}
@@ -270,7 +272,7 @@ func (s *Server) lookup(r *request) *answer {
 // resourcesIn lists what is in a resource group.
 func (s *Server) resourcesIn(group string) *answer {
 	found := []any{}
-	for path, resource := range s.resources {
+	for path, resource := range s.Resources {
 		if strings.HasPrefix(path, group+"/providers/") && len(strings.Split(path, "/")) == 9 {
 			found = append(found, document{"id": resource["id"], "name": resource["name"], "type": resource["type"]})
 		}

@@ -98,11 +98,29 @@ func New(t *testing.T, lockTimeout time.Duration) *Lab {
 		handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(l.server.Close)
+	l.drive(t, lockTimeout)
+	return l
+}
+
+// drive makes the lab's driver.
+func (l *Lab) drive(t *testing.T, lockTimeout time.Duration) {
+	t.Helper()
+	var err error
 	l.Driver, err = terraform.New(t.Context(), terraform.Config{
-		Binary: l.Tofu, Mirror: l.release.Mirror(), Root: l.root, LockTimeout: lockTimeout, Grace: time.Minute, Log: log,
+		Binary: l.Tofu, Mirror: l.release.Mirror(), Root: l.root, LockTimeout: lockTimeout, Grace: time.Minute,
+		Log: slog.New(slog.NewTextHandler(l.Log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	must(t, err)
-	return l
+}
+
+// Elsewhere is another place that the same stacks can be worked on from, as another deployer has it: with workspaces of
+// its own, and the same states.
+func (c Cloud) Elsewhere(t *testing.T) Cloud {
+	t.Helper()
+	lab := c.Lab
+	c.Lab = &Lab{Backend: lab.Backend, Log: lab.Log, Tofu: lab.Tofu, release: lab.release, tokens: lab.tokens, server: lab.server, root: t.TempDir(), states: lab.states}
+	c.Lab.drive(t, time.Second)
+	return c
 }
 
 func must(t *testing.T, err error) {
@@ -190,11 +208,11 @@ func (l *Lab) Processes(t *testing.T) []int {
 	return pids
 }
 
-// Killed applies a plan and kills the engine with all that it has begun, once so many resources were made; then it takes
-// away the lock, as a person would.
-func (c Cloud) Killed(t *testing.T, w *terraform.Workspace, stack string, after int) {
+// Killed carries out a plan and kills the engine with all that it has begun, once so many resources were made or
+// destroyed; then it takes away the lock, as a person would.
+func (c Cloud) Killed(t *testing.T, w *terraform.Workspace, stack string, options terraform.PlanOptions, after int) {
 	t.Helper()
-	plan := Plan(t, w, terraform.PlanOptions{})
+	plan := Plan(t, w, options)
 	done, enough := make(chan error, 1), make(chan struct{})
 	var once sync.Once
 	go func() {

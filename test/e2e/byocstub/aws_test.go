@@ -154,9 +154,7 @@ func (s *inAWS) destroy(workspaces ...*terraform.Workspace) {
 			s.Error(err)
 		}
 	}
-	if left := s.stub.Inventory(); len(left) > 0 {
-		s.Errorf("this is left: %v", left)
-	}
+	empty(s.T, s.stub)
 	s.cloud.Lab.NothingTold(s.T)
 }
 

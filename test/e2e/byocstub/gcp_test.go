@@ -40,14 +40,19 @@ func (s *inGCP) stack(kind string) gcp.Stack {
 	return gcp.Stack{Name: "team." + kind, InfraVersion: "v1.0.0", Account: byoclab.GCPAccount()}
 }
 
-// network makes the network.
-func (s *inGCP) network() *terraform.Workspace {
+func (s *inGCP) openNetwork() *terraform.Workspace {
 	s.Helper()
 	variables, err := gcp.Network(s.stack("network"), byoclab.Network(), gcp.NetworkOptions{})
 	if err != nil {
 		s.Fatal(err)
 	}
-	network := s.cloud.Open(s.T, "team.network", "v1.0.0", configuration.Network, variables)
+	return s.cloud.Open(s.T, "team.network", "v1.0.0", configuration.Network, variables)
+}
+
+// network makes the network.
+func (s *inGCP) network() *terraform.Workspace {
+	s.Helper()
+	network := s.openNetwork()
 	byoclab.Apply(s.T, network, s.policy, terraform.PlanOptions{})
 	if err := network.Output(s.Context(), &s.made); err != nil {
 		s.Fatal(err)
@@ -75,9 +80,7 @@ func (s *inGCP) destroy(workspaces ...*terraform.Workspace) {
 			s.Error(err)
 		}
 	}
-	if left := s.stub.Inventory(); len(left) > 0 {
-		s.Errorf("this is left: %v", left)
-	}
+	empty(s.T, s.stub)
 	s.cloud.Lab.NothingTold(s.T)
 }
 

@@ -70,12 +70,15 @@ func (s *Server) Inventory() map[string]int {
 	s.sweep()
 	counts := map[string]int{}
 	for _, t := range s.things {
-		if t.data["default"] != true && t.data["isDefault"] != true {
+		if !byDefault(t.data) {
 			counts[t.kind]++
 		}
 	}
 	return counts
 }
+
+// byDefault tells whether AWS makes a thing along with a VPC.
+func byDefault(data tree) bool { return data["default"] == true || data["isDefault"] == true }
 
 // Change alters something behind everybody's back: drift.
 func (s *Server) Change(kind string, change func(data map[string]any, tags map[string]string)) int {
@@ -229,7 +232,9 @@ func (s *Server) make(kind, id string, data tree, tags map[string]string) *thing
 	}
 	s.things[id] = t
 	s.order = append(s.order, id)
-	s.CountMade(kind)
+	if !byDefault(data) {
+		s.CountMade(kind)
+	}
 	return t
 }
 

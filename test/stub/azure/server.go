@@ -86,6 +86,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	s.Count(r.Method + " " + r.URL.Path)
 	s.Settle()
 	reply := s.answer(req)
 	if reply == nil {

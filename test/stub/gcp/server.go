@@ -113,6 +113,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	s.Count(r.Method + " " + r.URL.Path)
 	s.Settle()
 	answer, failed := s.answer(req)
 	w.Header().Set("Content-Type", "application/json")

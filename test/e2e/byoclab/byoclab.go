@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/pem"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -239,29 +238,6 @@ func (c Cloud) Killed(t *testing.T, w *terraform.Workspace, stack string, option
 		t.Fatal("a killed operation gave its lock back")
 	}
 	must(t, w.ForceUnlock(t.Context(), record.Lock.ID))
-}
-
-// NothingTold looks for secrets in all that a run leaves.
-func (l *Lab) NothingTold(t *testing.T, secrets ...string) {
-	t.Helper()
-	for _, secret := range append(secrets, Secret) {
-		if strings.Contains(l.Log.String(), secret) {
-			t.Errorf("the log tells %q", secret)
-		}
-		for _, root := range []string{l.root, l.states} {
-			err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-				if err != nil || !entry.Type().IsRegular() {
-					return err
-				}
-				data, err := os.ReadFile(path)
-				if bytes.Contains(data, []byte(secret)) {
-					t.Errorf("%s holds %q", path, secret)
-				}
-				return err
-			})
-			must(t, err)
-		}
-	}
 }
 
 // Certificate writes the certificate of a TLS server to a file, for those who shall trust it.

@@ -191,20 +191,25 @@ func Apply(t *testing.T, w *terraform.Workspace, policy terraform.Policy, option
 	return plan
 }
 
-// Processes are those that work in the lab's workspaces: the engine, and what it has begun.
+// Processes are those that work in the lab's workspaces: the engine first, and then what it has begun. So they are killed
+// too: an engine that outlives its providers would come to an orderly end.
 func (l *Lab) Processes(t *testing.T) []int {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/cwd")
 	must(t, err)
-	var pids []int
+	var engines, pids []int
 	for _, link := range links {
 		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, l.root) {
 			pid, err := strconv.Atoi(strings.Split(link, "/")[2])
 			must(t, err)
-			pids = append(pids, pid)
+			if program, err := os.Readlink(filepath.Join(filepath.Dir(link), "exe")); err == nil && program == l.Tofu {
+				engines = append(engines, pid)
+			} else {
+				pids = append(pids, pid)
+			}
 		}
 	}
-	return pids
+	return append(engines, pids...)
 }
 
 // Killed carries out a plan and kills the engine with all that it has begun, once so many resources were made or

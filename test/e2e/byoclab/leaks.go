@@ -51,34 +51,49 @@ func (l *Lab) Left(t *testing.T) []string {
 	return files
 }
 
-// Contents are the texts in a stack's state that are long enough to be recognised anywhere: of its lineage, of what the
-// cloud has named, of certificates and policies.
+// Contents are the texts in a stack's state that are long enough to be recognised anywhere: ARNs, addresses, certificates,
+// policies, outputs. Names and IDs are not among them: people are told what is being made, and an import names it.
 func (l *Lab) Contents(t *testing.T, stack string) []string {
 	t.Helper()
 	data, err := l.Backend.Get(t.Context(), stack)
 	must(t, err)
-	var document any
+	var document struct {
+		Outputs   map[string]any
+		Resources []struct {
+			Instances []struct{ Attributes map[string]any }
+		}
+	}
 	must(t, json.Unmarshal(data, &document))
-	found := map[string]bool{}
-	collect(document, found)
+	found, names := map[string]bool{}, map[string]bool{}
+	collect(document.Outputs, found, names)
+	for _, resource := range document.Resources {
+		for _, instance := range resource.Instances {
+			collect(instance.Attributes, found, names)
+		}
+	}
+	maps.DeleteFunc(found, func(text string, _ bool) bool { return names[text] })
 	return slices.Sorted(maps.Keys(found))
 }
 
 // recognisable is the length of a text that is nowhere by chance.
 const recognisable = 24
 
-func collect(value any, found map[string]bool) {
+func collect(value any, found, names map[string]bool) {
 	switch value := value.(type) {
 	case map[string]any:
-		for _, inner := range value {
-			collect(inner, found)
+		for name, inner := range value {
+			if name == "id" || name == "name" {
+				collect(inner, names, names)
+			} else {
+				collect(inner, found, names)
+			}
 		}
 	case []any:
 		for _, inner := range value {
-			collect(inner, found)
+			collect(inner, found, names)
 		}
 	case string:
-		if len(value) >= recognisable && !strings.HasPrefix(value, "provider[") {
+		if len(value) >= recognisable {
 			found[value] = true
 		}
 	}

@@ -74,6 +74,7 @@ func newAWS(t *testing.T) *inAWS {
 }
 
 func TestAWS(t *testing.T) {
+	t.Parallel()
 	s := newAWS(t)
 	network := s.network("v1.0.0", aws.NetworkOptions{})
 	byoclab.Apply(t, network, s.policy, terraform.PlanOptions{})
@@ -159,6 +160,7 @@ func (s *inAWS) destroy(workspaces ...*terraform.Workspace) {
 }
 
 func TestAWSAutoMode(t *testing.T) {
+	t.Parallel()
 	s := newAWS(t)
 	network := s.network("v1.1.0", aws.NetworkOptions{NAT: aws.NATPerZone})
 	byoclab.Apply(t, network, s.policy, terraform.PlanOptions{})
@@ -171,6 +173,7 @@ func TestAWSAutoMode(t *testing.T) {
 }
 
 func TestAWSUnderBadConditions(t *testing.T) {
+	t.Parallel()
 	s := newAWS(t)
 	s.stub.Spoil(ledger.Fault{Status: 503, Code: "RequestLimitExceeded", Times: 3})
 	s.stub.Spoil(ledger.Fault{Request: "ec2:CreateSubnet", Status: 500, Code: "InternalError", Times: 2})

@@ -88,6 +88,7 @@ func (s *inAzure) destroy(workspaces ...*terraform.Workspace) {
 }
 
 func TestAzure(t *testing.T) {
+	t.Parallel()
 	s := newAzure(t)
 	s.stub.Spoil(ledger.Fault{Request: "PUT ", Status: 503, Times: 2})
 	s.stub.Spoil(ledger.Fault{Request: "GET ", Status: 429, Times: 2})
@@ -141,6 +142,7 @@ func TestAzure(t *testing.T) {
 }
 
 func TestAzureProvisionsNodes(t *testing.T) {
+	t.Parallel()
 	s := newAzure(t)
 	network := s.network()
 	variables, err := azure.Cluster(s.stack("cluster"), byoclab.Cluster(v1alpha1.ClusterAKS, 2), byoclab.Network(), &s.made, azure.ClusterOptions{AutoProvisioning: true})

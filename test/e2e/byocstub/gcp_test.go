@@ -85,6 +85,7 @@ func (s *inGCP) destroy(workspaces ...*terraform.Workspace) {
 }
 
 func TestGCP(t *testing.T) {
+	t.Parallel()
 	s := newGCP(t)
 	s.stub.Spoil(ledger.Fault{Request: "POST /compute", Status: 503, Times: 2})
 	network := s.network()
@@ -125,6 +126,7 @@ func TestGCP(t *testing.T) {
 }
 
 func TestGCPAutopilot(t *testing.T) {
+	t.Parallel()
 	s := newGCP(t)
 	network := s.network()
 	cluster := s.cluster(0)

@@ -50,7 +50,9 @@ func (k killing) while(applying, destroying []int) {
 		}
 		k.Logf("killed after %d, adopted %v", after, adopted)
 	}
-	byoclab.Apply(k.T, workspace, k.policy, terraform.PlanOptions{})
+	if plan := byoclab.Apply(k.T, workspace, k.policy, terraform.PlanOptions{}); plan.Count(terraform.EffectReplace)+plan.Count(terraform.EffectDestroy) > 0 {
+		k.Errorf("what was adopted is not as it was made:\n%s", plan)
+	}
 	there := k.stub.Inventory()
 	for kind, made := range k.stub.Created() {
 		if there[kind] < made {
@@ -96,6 +98,7 @@ func (s *inAWS) killing(stack string, open func() *terraform.Workspace) killing 
 }
 
 func TestAKilledNetworkInAWS(t *testing.T) {
+	t.Parallel()
 	s := newAWS(t)
 	options := aws.NetworkOptions{InterfaceEndpoints: []string{"sts"}}
 	s.killing("team.network", func() *terraform.Workspace { return s.network("v1.1.0", options) }).while([]int{0, 12, 10}, []int{5})
@@ -103,6 +106,7 @@ func TestAKilledNetworkInAWS(t *testing.T) {
 }
 
 func TestAKilledClusterInAWS(t *testing.T) {
+	t.Parallel()
 	s := newAWS(t)
 	network := s.network("v1.1.0", aws.NetworkOptions{NAT: aws.NATNone, NoFlowLogs: true})
 	byoclab.Apply(t, network, s.policy, terraform.PlanOptions{})
@@ -119,6 +123,7 @@ func TestAKilledClusterInAWS(t *testing.T) {
 }
 
 func TestAKilledNetworkInGCP(t *testing.T) {
+	t.Parallel()
 	s := newGCP(t)
 	k := s.killing("team.network", s.openNetwork)
 	k.while([]int{0, 1}, []int{1})
@@ -135,6 +140,7 @@ func (s *inGCP) killing(stack string, open func() *terraform.Workspace) killing 
 }
 
 func TestAKilledClusterInGCP(t *testing.T) {
+	t.Parallel()
 	s := newGCP(t)
 	network := s.network()
 	s.killing("team.cluster", func() *terraform.Workspace { return s.cluster(3) }).while([]int{0, 2, 1}, []int{1})
@@ -150,12 +156,14 @@ func (s *inAzure) killing(stack string, open func() *terraform.Workspace) killin
 }
 
 func TestAKilledNetworkInAzure(t *testing.T) {
+	t.Parallel()
 	s := newAzure(t)
 	s.killing("team.network", s.openNetwork).while([]int{0, 2, 3}, []int{3})
 	empty(t, s.stub)
 }
 
 func TestAKilledClusterInAzure(t *testing.T) {
+	t.Parallel()
 	s := newAzure(t)
 	network := s.network()
 	s.killing("team.cluster", func() *terraform.Workspace { return s.cluster(3, azure.ClusterOptions{}) }).while([]int{0, 2}, []int{1})
@@ -164,6 +172,7 @@ func TestAKilledClusterInAzure(t *testing.T) {
 
 // Two deployers do not work on the same stack at a time.
 func TestAStackThatSomebodyElseWorksOn(t *testing.T) {
+	t.Parallel()
 	s := newAWS(t)
 	network := s.network("v1.0.0", aws.NetworkOptions{NoFlowLogs: true})
 	plan := byoclab.Plan(t, network, terraform.PlanOptions{})

@@ -102,6 +102,7 @@ func (s *telltale) judge(seen byoclab.Watch, contents, credentials []string) {
 }
 
 func TestNothingIsToldOfAWS(t *testing.T) {
+	t.Parallel()
 	s := newAWS(t)
 	open := func() *terraform.Workspace { return s.network("v1.1.0", aws.NetworkOptions{NAT: aws.NATNone}) }
 	tale := &telltale{T: t, cloud: s.cloud, open: open, finder: aws.Finder(tags{s.stub}), policy: s.policy, revoke: s.stub.Revoke}
@@ -110,6 +111,7 @@ func TestNothingIsToldOfAWS(t *testing.T) {
 }
 
 func TestNothingIsToldOfGCP(t *testing.T) {
+	t.Parallel()
 	s := newGCP(t)
 	account := byoclab.GCPAccount()
 	tale := &telltale{T: t, cloud: s.cloud, open: s.openNetwork, finder: gcp.Finder(account.Spec.GCP.ProjectID, account.Spec.Region), policy: s.policy, revoke: s.stub.Revoke}
@@ -118,6 +120,7 @@ func TestNothingIsToldOfGCP(t *testing.T) {
 }
 
 func TestNothingIsToldOfAzure(t *testing.T) {
+	t.Parallel()
 	s := newAzure(t)
 	tale := &telltale{T: t, cloud: s.cloud, open: s.openNetwork, finder: azure.Finder(byoclab.AzureAccount().Spec.Azure.SubscriptionID), policy: s.policy, revoke: s.stub.Revoke}
 	tale.live()

@@ -101,7 +101,7 @@ func (s *Server) createNAT(r *request) (*answer, *failure) {
 	association, enis := s.next("eipassoc"), s.next("eni")
 	address.data["associationId"], address.data["networkInterfaceId"] = association, enis
 	nat := s.newThing("NatGateways", r, tree{
-		"state": "pending", "vpcId": subnet.data["vpcId"], "subnetId": subnet.id, "connectivityType": "public", "createTime": s.stamp(),
+		"state": "pending", "vpcId": subnet.data["vpcId"], "subnetId": subnet.id, "connectivityType": "public", "availabilityMode": "zonal", "createTime": s.stamp(),
 		"natGatewayAddressSet": []any{tree{
 			"allocationId": address.id, "publicIp": address.data["publicIp"], "privateIp": "10.0.0.5", "networkInterfaceId": enis, "associationId": association, "isPrimary": true, "status": "succeeded",
 		}},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"plasmacloud.io/plasmacloud/test/stub/ledger"
@@ -11,6 +12,9 @@ import (
 
 // slow are the kinds that take their time.
 var slow = map[string]bool{"managedclusters": true, "agentpools": true, "natgateways": true}
+
+// slowlyDeleted are the kinds that are deleted by an operation, others than those that are made by one.
+var slowlyDeleted = map[string]bool{"resourcegroups": true, "virtualnetworks": true, "subnets": true, "networksecuritygroups": true, "publicipaddresses": true}
 
 // resource answers for a document by its path.
 func (s *Server) resource(r *request) *answer {
@@ -93,11 +97,13 @@ func (s *Server) put(r *request, existing document) *answer {
 		resource["type"] = strings.Join(kinds, "/")
 	}
 	s.complete(r, kind, resource, properties, existing)
-	s.embed(r.key, kind, resource)
+	s.embed(r.key, resource)
 	status := http.StatusOK
 	if existing == nil {
 		s.CountMade(kind)
-		status = http.StatusCreated
+		if kind != "storageaccounts" { // which say less
+			status = http.StatusCreated
+		}
 	}
 	s.Resources[r.key] = resource
 	if !slow[kind] {
@@ -173,21 +179,39 @@ func (s *Server) completeCluster(r *request, resource, properties document) {
 	}
 }
 
-// embed shows a subnet in its network, as Azure does.
-func (s *Server) embed(key, kind string, resource document) {
-	if kind != "subnets" {
+// embedded are the kinds that Azure shows in what they belong to as well, by the property that lists them there.
+var embedded = map[string]string{"subnets": "subnets", "agentpools": "agentPoolProfiles"}
+
+// embed shows a resource in what it belongs to, as Azure does; nil for one that is gone.
+func (s *Server) embed(key string, resource document) {
+	field := embedded[ledger.KindOf(key)]
+	owner := s.Resources[parent(key)]
+	if field == "" || owner == nil {
 		return
 	}
-	network := s.Resources[parent(key)]
-	properties, _ := network["properties"].(document)
-	subnets, _ := properties["subnets"].([]any)
+	properties, _ := owner["properties"].(document)
+	members, _ := properties[field].([]any)
 	kept := []any{}
-	for _, member := range subnets {
-		if subnet, _ := member.(document); subnet["name"] != resource["name"] {
+	for _, member := range members {
+		if other, _ := member.(document); !strings.EqualFold(fmt.Sprint(other["name"]), key[strings.LastIndex(key, "/")+1:]) {
 			kept = append(kept, member)
 		}
 	}
-	properties["subnets"] = append(kept, resource)
+	if resource != nil {
+		kept = append(kept, profile(field, resource))
+	}
+	properties[field] = kept
+}
+
+// profile is how a cluster lists its pools: without a level between the name and the rest.
+func profile(field string, resource document) document {
+	if field != "agentPoolProfiles" {
+		return resource
+	}
+	properties, _ := resource["properties"].(document)
+	flat := maps.Clone(properties)
+	flat["name"] = resource["name"]
+	return flat
 }
 
 func (s *Server) delete(r *request, existing document) *answer {
@@ -204,23 +228,13 @@ func (s *Server) delete(r *request, existing document) *answer {
 				delete(s.Resources, path)
 			}
 		}
-		if network := s.Resources[parent(r.key)]; ledger.KindOf(r.key) == "subnets" && network != nil {
-			s.unembed(network, existing)
-		}
+		s.embed(r.key, nil)
+	}
+	if kind := ledger.KindOf(r.key); !slow[kind] && !slowlyDeleted[kind] {
+		remove()
+		return &answer{status: http.StatusOK}
 	}
 	return &answer{status: http.StatusAccepted, header: s.begin(r, remove)}
-}
-
-func (s *Server) unembed(network, subnet document) {
-	properties, _ := network["properties"].(document)
-	subnets, _ := properties["subnets"].([]any)
-	kept := []any{}
-	for _, member := range subnets {
-		if other, _ := member.(document); other["name"] != subnet["name"] {
-			kept = append(kept, member)
-		}
-	}
-	properties["subnets"] = kept
 }
 
 // user finds who refers to a resource: a subnet with a NAT gateway, a pool in a subnet, a gateway with an address.
@@ -252,11 +266,16 @@ func (s *Server) user(key string) string {
 func (s *Server) lookup(r *request) *answer {
 	switch {
 	case strings.HasSuffix(r.key, "/providers/microsoft.authorization/roledefinitions") && r.Method == http.MethodGet:
-		name := strings.Trim(strings.TrimPrefix(r.URL.Query().Get("$filter"), "roleName eq "), "'")
-		id := fmt.Sprintf("/subscriptions/%s/providers/Microsoft.Authorization/roleDefinitions/%s", s.config.Subscription, zeros)
-		return &answer{status: http.StatusOK, body: document{"value": []any{document{"id": id, "name": zeros, "properties": document{"roleName": name, "type": "BuiltInRole"}}}}}
+		return &answer{status: http.StatusOK, body: document{"value": []any{s.role(strings.Trim(strings.TrimPrefix(r.URL.Query().Get("$filter"), "roleName eq "), "'"))}}}
 	case strings.Contains(r.key, "/roledefinitions/") && r.Method == http.MethodGet:
-		return &answer{status: http.StatusOK, body: document{"id": r.path, "name": zeros, "properties": document{"roleName": "stub", "type": "BuiltInRole"}}}
+		for _, name := range roles {
+			if role := s.role(name); strings.EqualFold(fmt.Sprint(role["id"]), r.path) {
+				return &answer{status: http.StatusOK, body: role}
+			}
+		}
+		return refuse(http.StatusNotFound, "RoleDefinitionDoesNotExist", "there is no %s", r.path)
+	case strings.HasSuffix(r.key, "/listkeys") && r.Method == http.MethodPost:
+		return &answer{status: http.StatusOK, body: document{"keys": []any{}}}
 	case strings.HasSuffix(r.key, "/listclusterusercredential"), strings.HasSuffix(r.key, "/listclusteradmincredential"):
 		return &answer{status: http.StatusOK, body: document{"kubeconfigs": []any{document{"name": "clusterUser", "value": s.kubeconfig()}}}}
 	case r.key == "/subscriptions/"+s.config.Subscription:
@@ -267,6 +286,18 @@ func (s *Server) lookup(r *request) *answer {
 		return s.resourcesIn(strings.TrimSuffix(r.key, "/resources"))
 	}
 	return nil
+}
+
+// roles are those that Azure has built in, and the configurations give.
+var roles = []string{"Network Contributor", "Storage Blob Data Contributor"}
+
+// role is one of them; its ID tells its place in the list.
+func (s *Server) role(name string) document {
+	id := fmt.Sprintf("00000000-0000-4000-a000-%012d", slices.Index(roles, name))
+	return document{
+		"id": fmt.Sprintf("/subscriptions/%s/providers/Microsoft.Authorization/roleDefinitions/%s", s.config.Subscription, id), "name": id,
+		"properties": document{"roleName": name, "type": "BuiltInRole"},
+	}
 }
 
 // resourcesIn lists what is in a resource group.

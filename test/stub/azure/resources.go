@@ -107,7 +107,7 @@ func (s *Server) put(r *request, existing document) *answer {
 	}
 	s.Resources[r.key] = resource
 	if !slow[kind] {
-		return &answer{status: status, body: resource}
+		return &answer{status: status, body: resource, header: map[string]string{"Retry-After": "1"}}
 	}
 	properties["provisioningState"] = "Creating"
 	header := s.begin(r, func() { properties["provisioningState"] = "Succeeded" })
@@ -157,7 +157,7 @@ func (s *Server) completeCluster(r *request, resource, properties document) {
 	maps.Copy(properties, document{
 		"fqdn": s.config.Endpoint, "privateFQDN": s.config.Endpoint, "azurePortalFQDN": s.config.Endpoint, "currentKubernetesVersion": current, "powerState": document{"code": "Running"},
 		"oidcIssuerProfile": document{"enabled": true, "issuerURL": "https://westeurope.oic.prod-aks.azure.com/" + s.config.Tenant + "/stub/"},
-		"identityProfile":   document{"kubeletidentity": document{"resourceId": r.path + "-agentpool", "clientId": zeros, "objectId": zeros}},
+		"identityProfile":   document{"kubeletidentity": document{"resourceId": strings.Split(r.path, "/providers/")[0] + "-nodes/providers/Microsoft.ManagedIdentity/userAssignedIdentities/" + fmt.Sprint(resource["name"]) + "-agentpool", "clientId": zeros, "objectId": zeros}},
 		"maxAgentPools":     100,
 	})
 	pools, _ := properties["agentPoolProfiles"].([]any)

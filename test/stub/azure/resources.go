@@ -13,8 +13,8 @@ import (
 // slow are the kinds that take their time.
 var slow = map[string]bool{"managedclusters": true, "agentpools": true, "natgateways": true}
 
-// slowlyDeleted are the kinds that are deleted by an operation, others than those that are made by one.
-var slowlyDeleted = map[string]bool{"resourcegroups": true, "virtualnetworks": true, "subnets": true, "networksecuritygroups": true, "publicipaddresses": true}
+// atOnce tells the provider's client that there is nothing to wait for; otherwise it waits ten seconds to ask.
+var atOnce = map[string]string{"X-Go-Azure-Sdk-Skip-Polling-Delay": "true"}
 
 // resource answers for a document by its path.
 func (s *Server) resource(r *request) *answer {
@@ -107,7 +107,7 @@ func (s *Server) put(r *request, existing document) *answer {
 	}
 	s.Resources[r.key] = resource
 	if !slow[kind] {
-		return &answer{status: status, body: resource, header: map[string]string{"Retry-After": "1"}}
+		return &answer{status: status, body: resource, header: atOnce}
 	}
 	properties["provisioningState"] = "Creating"
 	header := s.begin(r, func() { properties["provisioningState"] = "Succeeded" })
@@ -230,9 +230,9 @@ func (s *Server) delete(r *request, existing document) *answer {
 		}
 		s.embed(r.key, nil)
 	}
-	if kind := ledger.KindOf(r.key); !slow[kind] && !slowlyDeleted[kind] {
+	if kind := ledger.KindOf(r.key); !slow[kind] {
 		remove()
-		return &answer{status: http.StatusOK}
+		return &answer{status: http.StatusOK, header: atOnce}
 	}
 	return &answer{status: http.StatusAccepted, header: s.begin(r, remove)}
 }

@@ -115,7 +115,7 @@ func (s *Server) addPool(cluster string, pool document, version string) document
 		"status": "RUNNING", "selfLink": "https://container.googleapis.com/v1/" + cluster + "/nodePools/" + name, "version": version,
 		"instanceGroupUrls": []any{}, "locations": []any{parts[3] + "-b", parts[3] + "-c", parts[3] + "-d"},
 	})
-	s.Make(cluster+"/nodePools/"+name, pool)
+	s.Resources[cluster+"/nodePools/"+name] = pool // only those that are asked for count as made, in createPool
 	return pool
 }
 
@@ -196,6 +196,7 @@ func (s *Server) createPool(r *request) (document, *failure) {
 	}
 	version, _ := owner["currentMasterVersion"].(string)
 	s.addPool(cluster, pool, version)
+	s.CountMade("nodePools")
 	pool["status"] = "PROVISIONING"
 	return s.containerAnswer(r, r.path+"/"+name, func() { pool["status"] = "RUNNING" }), nil
 }

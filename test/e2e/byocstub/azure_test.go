@@ -60,12 +60,12 @@ func (s *inAzure) network() *terraform.Workspace {
 	return network
 }
 
-func (s *inAzure) cluster(nodes int32, options azure.ClusterOptions) *terraform.Workspace {
+func (s *inAzure) cluster(nodes int32, version string) *terraform.Workspace {
 	s.Helper()
 	cluster := byoclab.Cluster(v1alpha1.ClusterAKS, nodes)
+	cluster.Spec.Version = version
 	cluster.Spec.NodeGroups["batch"] = byoclab.Cluster(v1alpha1.ClusterAKS, 1).Spec.NodeGroups["workers"]
-	options.SystemPool = "workers"
-	variables, err := azure.Cluster(s.stack("cluster"), cluster, byoclab.Network(), &s.made, options)
+	variables, err := azure.Cluster(s.stack("cluster"), cluster, byoclab.Network(), &s.made, azure.ClusterOptions{SystemPool: "workers"})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestAzure(t *testing.T) {
 	s.stub.Spoil(ledger.Fault{Request: "PUT ", Status: 503, Times: 2})
 	s.stub.Spoil(ledger.Fault{Request: "GET ", Status: 429, Times: 2})
 	network := s.network()
-	cluster := s.cluster(3, azure.ClusterOptions{})
+	cluster := s.cluster(3, "v1.35")
 	byoclab.Apply(t, cluster, s.policy, terraform.PlanOptions{})
 	var outputs azure.ClusterOutputs
 	if err := cluster.Output(t.Context(), &outputs); err != nil {
@@ -109,7 +109,7 @@ func TestAzure(t *testing.T) {
 	}
 
 	// More nodes: in place, and nothing else.
-	cluster = s.cluster(5, azure.ClusterOptions{})
+	cluster = s.cluster(5, "v1.35")
 	if plan := byoclab.Apply(t, cluster, s.policy, terraform.PlanOptions{}); plan.Count(terraform.EffectChange) != 1 || len(plan.Changes) != 1 {
 		t.Errorf("scaling is\n%s", plan)
 	}
@@ -125,6 +125,16 @@ func TestAzure(t *testing.T) {
 	}
 	if plan := byoclab.Apply(t, cluster, s.policy, terraform.PlanOptions{}); plan.Count(terraform.EffectChange) != 1 || len(plan.Drift) == 0 {
 		t.Errorf("drift is\n%s%v", plan, plan.Drift)
+	}
+
+	// The next Kubernetes version: in place. What would lose the cluster is refused.
+	cluster = s.cluster(5, "v1.36")
+	if plan := byoclab.Apply(t, cluster, s.policy, terraform.PlanOptions{}); plan.Count(terraform.EffectChange) != 2 || len(plan.Changes) != 2 {
+		t.Errorf("the upgrade is\n%s", plan)
+	}
+	plan := byoclab.Plan(t, cluster, terraform.PlanOptions{Replace: []string{"azurerm_kubernetes_cluster.this"}})
+	if err := s.policy.Check(plan); err == nil || !strings.Contains(err.Error(), "a cluster is lost") {
+		t.Errorf("a plan that replaces the cluster: %v\n%s", err, plan)
 	}
 	s.stub.Revoke(true)
 	_, err := cluster.Plan(t.Context(), terraform.PlanOptions{})

@@ -60,9 +60,11 @@ func (s *inGCP) network() *terraform.Workspace {
 	return network
 }
 
-func (s *inGCP) cluster(nodes int32) *terraform.Workspace {
+func (s *inGCP) cluster(nodes int32, version string) *terraform.Workspace {
 	s.Helper()
-	variables, err := gcp.Cluster(s.stack("cluster"), byoclab.Cluster(v1alpha1.ClusterGKE, nodes), &s.made, gcp.ClusterOptions{})
+	cluster := byoclab.Cluster(v1alpha1.ClusterGKE, nodes)
+	cluster.Spec.Version = version
+	variables, err := gcp.Cluster(s.stack("cluster"), cluster, &s.made, gcp.ClusterOptions{})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -89,7 +91,7 @@ func TestGCP(t *testing.T) {
 	s := newGCP(t)
 	s.stub.Spoil(ledger.Fault{Request: "POST /compute", Status: 503, Times: 2})
 	network := s.network()
-	cluster := s.cluster(3)
+	cluster := s.cluster(3, "v1.35")
 	byoclab.Apply(t, cluster, s.policy, terraform.PlanOptions{})
 	var outputs gcp.ClusterOutputs
 	if err := cluster.Output(t.Context(), &outputs); err != nil {
@@ -100,7 +102,7 @@ func TestGCP(t *testing.T) {
 	if !strings.HasPrefix(status.Endpoint, "https://gke-") || status.Version != "v1.35.2" || status.Nodes.Desired != 3 {
 		t.Errorf("%+v", status)
 	}
-	cluster = s.cluster(5)
+	cluster = s.cluster(5, "v1.35")
 	if plan := byoclab.Apply(t, cluster, s.policy, terraform.PlanOptions{}); plan.Count(terraform.EffectChange) != 1 || len(plan.Changes) != 1 {
 		t.Errorf("scaling is\n%s", plan)
 	}
@@ -109,6 +111,12 @@ func TestGCP(t *testing.T) {
 	})
 	if plan := byoclab.Apply(t, cluster, s.policy, terraform.PlanOptions{}); plan.Count(terraform.EffectChange) != 1 || len(plan.Drift) == 0 {
 		t.Errorf("drift is\n%s%v", plan, plan.Drift)
+	}
+
+	// The next Kubernetes version: in place; the release channel brings the nodes along.
+	cluster = s.cluster(5, "v1.36")
+	if plan := byoclab.Apply(t, cluster, s.policy, terraform.PlanOptions{}); plan.Count(terraform.EffectChange) != 1 || len(plan.Changes) != 1 {
+		t.Errorf("the upgrade is\n%s", plan)
 	}
 	s.stub.Revoke(true)
 	_, err := cluster.Plan(t.Context(), terraform.PlanOptions{})
@@ -129,7 +137,7 @@ func TestGCPAutopilot(t *testing.T) {
 	t.Parallel()
 	s := newGCP(t)
 	network := s.network()
-	cluster := s.cluster(0)
+	cluster := s.cluster(0, "v1.35")
 	byoclab.Apply(t, cluster, s.policy, terraform.PlanOptions{})
 	s.destroy(cluster, network)
 }

@@ -143,7 +143,7 @@ func TestAKilledClusterInGCP(t *testing.T) {
 	t.Parallel()
 	s := newGCP(t)
 	network := s.network()
-	s.killing("team.cluster", func() *terraform.Workspace { return s.cluster(3) }).while([]int{0, 2, 1}, []int{1})
+	s.killing("team.cluster", func() *terraform.Workspace { return s.cluster(3, "v1.35") }).while([]int{0, 2, 1}, []int{1})
 	s.destroy(network)
 }
 
@@ -166,7 +166,7 @@ func TestAKilledClusterInAzure(t *testing.T) {
 	t.Parallel()
 	s := newAzure(t)
 	network := s.network()
-	s.killing("team.cluster", func() *terraform.Workspace { return s.cluster(3, azure.ClusterOptions{}) }).while([]int{0, 2}, []int{1})
+	s.killing("team.cluster", func() *terraform.Workspace { return s.cluster(3, "v1.35") }).while([]int{0, 2}, []int{1})
 	s.destroy(network)
 }
 

@@ -134,6 +134,8 @@ func (s *Server) complete(r *request, kind string, resource, properties, existin
 		}
 	case "roleassignments":
 		maps.Copy(properties, document{"scope": strings.Split(r.path, "/providers/Microsoft.Authorization")[0]})
+	case "agentpools":
+		maps.Copy(properties, running(fmt.Sprint(properties["orchestratorVersion"])))
 	case "managedclusters":
 		s.completeCluster(r, resource, properties)
 	case "storageaccounts":
@@ -148,12 +150,21 @@ func (s *Server) complete(r *request, kind string, resource, properties, existin
 	}
 }
 
-func (s *Server) completeCluster(r *request, resource, properties document) {
-	version, _ := properties["kubernetesVersion"].(string)
-	current := version
+// patched is the version that Azure picks for a minor one.
+func patched(version string) string {
 	if strings.Count(version, ".") < 2 {
-		current += ".2"
+		version += ".2"
 	}
+	return version
+}
+
+// running is what Azure says of a pool that is well.
+func running(version string) document {
+	return document{"provisioningState": "Succeeded", "powerState": document{"code": "Running"}, "currentOrchestratorVersion": patched(version)}
+}
+
+func (s *Server) completeCluster(r *request, resource, properties document) {
+	current := patched(fmt.Sprint(properties["kubernetesVersion"]))
 	maps.Copy(properties, document{
 		"fqdn": s.config.Endpoint, "privateFQDN": s.config.Endpoint, "azurePortalFQDN": s.config.Endpoint, "currentKubernetesVersion": current, "powerState": document{"code": "Running"},
 		"oidcIssuerProfile": document{"enabled": true, "issuerURL": "https://westeurope.oic.prod-aks.azure.com/" + s.config.Tenant + "/stub/"},
@@ -166,8 +177,8 @@ func (s *Server) completeCluster(r *request, resource, properties document) {
 		name := fmt.Sprint(pool["name"])
 		inner := maps.Clone(pool)
 		delete(inner, "name")
-		maps.Copy(inner, document{"provisioningState": "Succeeded", "powerState": document{"code": "Running"}, "currentOrchestratorVersion": current})
-		maps.Copy(pool, document{"provisioningState": "Succeeded", "powerState": document{"code": "Running"}, "currentOrchestratorVersion": current})
+		maps.Copy(inner, running(current))
+		maps.Copy(pool, running(current))
 		key := r.key + "/agentpools/" + strings.ToLower(name)
 		s.Resources[key] = document{"id": r.path + "/agentPools/" + name, "name": name, "type": "Microsoft.ContainerService/managedClusters/agentPools", "properties": inner}
 	}
@@ -274,6 +285,8 @@ func (s *Server) lookup(r *request) *answer {
 			}
 		}
 		return refuse(http.StatusNotFound, "RoleDefinitionDoesNotExist", "there is no %s", r.path)
+	case strings.HasSuffix(r.key, "/availableagentpoolversions") && r.Method == http.MethodGet:
+		return s.poolVersions(strings.TrimSuffix(r.key, "/availableagentpoolversions"))
 	case strings.HasSuffix(r.key, "/listkeys") && r.Method == http.MethodPost:
 		return &answer{status: http.StatusOK, body: document{"keys": []any{}}}
 	case strings.HasSuffix(r.key, "/listclusterusercredential"), strings.HasSuffix(r.key, "/listclusteradmincredential"):
@@ -286,6 +299,16 @@ func (s *Server) lookup(r *request) *answer {
 		return s.resourcesIn(strings.TrimSuffix(r.key, "/resources"))
 	}
 	return nil
+}
+
+// poolVersions are those that pools of a cluster can have: no newer than its own.
+func (s *Server) poolVersions(cluster string) *answer {
+	properties, _ := s.Resources[cluster]["properties"].(document)
+	if properties == nil {
+		return refuse(http.StatusNotFound, "ResourceNotFound", "there is no %s", cluster)
+	}
+	current := document{"default": true, "kubernetesVersion": properties["currentKubernetesVersion"]}
+	return &answer{status: http.StatusOK, body: document{"id": cluster, "name": "default", "properties": document{"agentPoolVersions": []any{current}}}}
 }
 
 // roles are those that Azure has built in, and the configurations give.

@@ -38,12 +38,12 @@ func TestAWSNetworks(t *testing.T) {
 	cloud, stub := byoclab.New(t, time.Second).AWS(t, 0)
 	byDefault := map[string]planned{}
 	for _, version := range configuration.Versions(aws.Cloud) {
-		make := func(options aws.NetworkOptions) planned {
+		with := func(options aws.NetworkOptions) planned {
 			t.Helper()
 			variables, err := aws.Network(awsStack("network", version), byoclab.Network(), options)
 			return plan(t, cloud, version, configuration.Network, variables, err, aws.Rules())
 		}
-		p := make(aws.NetworkOptions{})
+		p := with(aws.NetworkOptions{})
 		byDefault[version] = p
 		p.has(map[string]int{"aws_vpc": 1, "aws_subnet": 9, "aws_nat_gateway": 1, "aws_eip": 1, "aws_internet_gateway": 1, "aws_vpc_endpoint": 1, "aws_flow_log": 1, "aws_route_table": 5, "aws_default_security_group": 1})
 		p.is("aws_vpc.this", map[string]string{"cidr_block": "10.0.0.0/16", "enable_dns_hostnames": "true"})
@@ -52,10 +52,10 @@ func TestAWSNetworks(t *testing.T) {
 		if tags := p.resource("aws_vpc.this").Map("tags_all"); tags[aws.TagStack] != "team.network" || tags["plasmacloud.io/network"] != "main" {
 			t.Errorf("%s: the network's tags are %v", version, tags)
 		}
-		p = make(aws.NetworkOptions{NAT: aws.NATPerZone, LogRetentionDays: 7, Zones: []string{"eu-west-1a", "eu-west-1b"}})
+		p = with(aws.NetworkOptions{NAT: aws.NATPerZone, LogRetentionDays: 7, Zones: []string{"eu-west-1a", "eu-west-1b"}})
 		p.has(map[string]int{"aws_nat_gateway": 2, "aws_subnet": 6})
 		p.is("aws_cloudwatch_log_group.flow[0]", map[string]string{"retention_in_days": "7"})
-		make(aws.NetworkOptions{NAT: aws.NATNone, NoFlowLogs: true}).has(map[string]int{"aws_nat_gateway": 0, "aws_eip": 0, "aws_flow_log": 0, "aws_iam_role": 0})
+		with(aws.NetworkOptions{NAT: aws.NATNone, NoFlowLogs: true}).has(map[string]int{"aws_nat_gateway": 0, "aws_eip": 0, "aws_flow_log": 0, "aws_iam_role": 0})
 	}
 	added(t, byDefault["v1.0.0"], byDefault["v1.1.0"], "aws_network_acl.intra[0]", `aws_network_acl_rule.intra["in"]`, `aws_network_acl_rule.intra["out"]`)
 	variables, err := aws.Network(awsStack("network", "v1.1.0"), byoclab.Network(), aws.NetworkOptions{InterfaceEndpoints: []string{"ecr.api", "ecr.dkr", "sts"}})
@@ -81,12 +81,12 @@ func TestAWSClusters(t *testing.T) {
 	cloud, _ := byoclab.New(t, time.Second).AWS(t, 0)
 	byDefault := map[string]planned{}
 	for _, version := range configuration.Versions(aws.Cloud) {
-		make := func(cluster *v1alpha1.Cluster, options aws.ClusterOptions) planned {
+		with := func(cluster *v1alpha1.Cluster, options aws.ClusterOptions) planned {
 			t.Helper()
 			variables, err := aws.Cluster(awsStack("cluster", version), cluster, byoclab.Network(), awsNetwork(), options)
 			return plan(t, cloud, version, configuration.Cluster, variables, err, aws.Rules())
 		}
-		p := make(byoclab.Cluster(v1alpha1.ClusterEKS, 3), aws.ClusterOptions{})
+		p := with(byoclab.Cluster(v1alpha1.ClusterEKS, 3), aws.ClusterOptions{})
 		byDefault[version] = p
 		p.has(map[string]int{"aws_eks_cluster": 1, "aws_eks_node_group": 1, "aws_launch_template": 1, "aws_eks_addon": 5, "aws_kms_key": 1, "aws_iam_openid_connect_provider": 1, "aws_sqs_queue": 0})
 		p.is(eksCluster, map[string]string{
@@ -100,7 +100,7 @@ func TestAWSClusters(t *testing.T) {
 
 		private := byoclab.Cluster(v1alpha1.ClusterEKS, 0)
 		private.Spec.Access.CIDRs = nil
-		p = make(private, aws.ClusterOptions{})
+		p = with(private, aws.ClusterOptions{})
 		p.has(map[string]int{"aws_eks_node_group": 0, "aws_eks_addon": 0, "aws_launch_template": 0})
 		p.is(eksCluster, map[string]string{
 			"compute_config.enabled": "true", "compute_config.node_pools": "general-purpose,system", "storage_config.block_storage.enabled": "true", "kubernetes_network_config.elastic_load_balancing.enabled": "true",
@@ -109,7 +109,7 @@ func TestAWSClusters(t *testing.T) {
 
 		wished := byoclab.Cluster(v1alpha1.ClusterEKS, 3)
 		wished.Spec.DeletionProtection = true
-		p = make(wished, aws.ClusterOptions{
+		p = with(wished, aws.ClusterOptions{
 			Compute: aws.ComputeKarpenter, AMI: "AL2023", Spot: []string{"workers"}, ExtendedSupport: true, LogRetentionDays: 7,
 			Admins: []string{"arn:aws:iam::123456789012:role/admin"}, PlatformCIDRs: []string{"203.0.113.7/32"},
 		})

@@ -19,20 +19,20 @@ func azureStack(kind string) azure.Stack {
 
 func TestAzureNetworks(t *testing.T) {
 	cloud, stub := byoclab.New(t, time.Second).Azure(t, 0)
-	make := func(options azure.NetworkOptions) planned {
+	with := func(options azure.NetworkOptions) planned {
 		t.Helper()
 		variables, err := azure.Network(azureStack("network"), byoclab.Network(), options)
 		return plan(t, cloud, "v1.0.0", configuration.Network, variables, err, azure.Rules())
 	}
-	p := make(azure.NetworkOptions{})
+	p := with(azure.NetworkOptions{})
 	p.has(map[string]int{"azurerm_resource_group": 1, "azurerm_virtual_network": 1, "azurerm_subnet": 1, "azurerm_nat_gateway": 1, "azurerm_public_ip": 1, "azurerm_network_security_group": 1, "azurerm_subnet_nat_gateway_association": 1})
 	p.is("azurerm_virtual_network.this", map[string]string{"address_space": "10.0.0.0/16", "location": "westeurope"})
 	p.is(`azurerm_subnet.this["nodes"]`, map[string]string{"default_outbound_access_enabled": ""})
 	if tags := p.resource("azurerm_virtual_network.this").Map("tags"); tags["plasmacloud-stack"] != "team.network" {
 		t.Errorf("the network's tags are %v", tags)
 	}
-	make(azure.NetworkOptions{NATZone: "2"}).is("azurerm_nat_gateway.this[0]", map[string]string{"zones": "2"})
-	make(azure.NetworkOptions{NoNAT: true}).has(map[string]int{"azurerm_nat_gateway": 0, "azurerm_public_ip": 0, "azurerm_subnet": 1})
+	with(azure.NetworkOptions{NATZone: "2"}).is("azurerm_nat_gateway.this[0]", map[string]string{"zones": "2"})
+	with(azure.NetworkOptions{NoNAT: true}).has(map[string]int{"azurerm_nat_gateway": 0, "azurerm_public_ip": 0, "azurerm_subnet": 1})
 	if made := stub.Created(); len(made) > 0 {
 		t.Errorf("planning has made %v", made)
 	}
@@ -48,12 +48,12 @@ func azureNetwork() *azure.NetworkOutputs {
 
 func TestAzureClusters(t *testing.T) {
 	cloud, _ := byoclab.New(t, time.Second).Azure(t, 0)
-	make := func(cluster *v1alpha1.Cluster, made *azure.NetworkOutputs, options azure.ClusterOptions) planned {
+	with := func(cluster *v1alpha1.Cluster, made *azure.NetworkOutputs, options azure.ClusterOptions) planned {
 		t.Helper()
 		variables, err := azure.Cluster(azureStack("cluster"), cluster, byoclab.Network(), made, options)
 		return plan(t, cloud, "v1.0.0", configuration.Cluster, variables, err, azure.Rules())
 	}
-	p := make(byoclab.Cluster(v1alpha1.ClusterAKS, 3), azureNetwork(), azure.ClusterOptions{})
+	p := with(byoclab.Cluster(v1alpha1.ClusterAKS, 3), azureNetwork(), azure.ClusterOptions{})
 	p.has(map[string]int{"azurerm_kubernetes_cluster": 1, "azurerm_user_assigned_identity": 1, "azurerm_role_assignment": 1, "azurerm_kubernetes_cluster_node_pool": 0})
 	p.is(aksCluster, map[string]string{
 		"kubernetes_version": "1.35", "sku_tier": "Standard", "local_account_disabled": "true", "oidc_issuer_enabled": "true", "workload_identity_enabled": "true", "private_cluster_enabled": "",
@@ -66,7 +66,7 @@ func TestAzureClusters(t *testing.T) {
 	private.Spec.Access.CIDRs = nil
 	withoutNAT := azureNetwork()
 	withoutNAT.NATAddresses = nil
-	p = make(private, withoutNAT, azure.ClusterOptions{AutoProvisioning: true, FreeTier: true, Zones: []string{"1"}, AdminGroups: []string{"00000000-0000-0000-0000-000000000001"}})
+	p = with(private, withoutNAT, azure.ClusterOptions{AutoProvisioning: true, FreeTier: true, Zones: []string{"1"}, AdminGroups: []string{"00000000-0000-0000-0000-000000000001"}})
 	p.is(aksCluster, map[string]string{
 		"private_cluster_enabled": "true", "sku_tier": "Free", "network_profile.outbound_type": "loadBalancer", "node_provisioning_profile.mode": "Auto", "default_node_pool.zones": "1",
 		"azure_active_directory_role_based_access_control.admin_group_object_ids": "00000000-0000-0000-0000-000000000001",
@@ -74,7 +74,7 @@ func TestAzureClusters(t *testing.T) {
 
 	cluster := byoclab.Cluster(v1alpha1.ClusterAKS, 3)
 	cluster.Spec.NodeGroups["batch"] = cluster.Spec.NodeGroups["workers"]
-	p = make(cluster, azureNetwork(), azure.ClusterOptions{SystemPool: "workers", Spot: []string{"batch"}, Autoscale: true, PlatformCIDRs: []string{"203.0.113.7/32"}})
+	p = with(cluster, azureNetwork(), azure.ClusterOptions{SystemPool: "workers", Spot: []string{"batch"}, Autoscale: true, PlatformCIDRs: []string{"203.0.113.7/32"}})
 	p.has(map[string]int{"azurerm_kubernetes_cluster_node_pool": 1})
 	p.is(`azurerm_kubernetes_cluster_node_pool.this["batch"]`, map[string]string{"priority": "Spot", "auto_scaling_enabled": "true", "max_count": "10", "node_taints": "kubernetes.azure.com/scalesetpriority=spot:NoSchedule"})
 	p.is(aksCluster, map[string]string{"default_node_pool.auto_scaling_enabled": "true", "default_node_pool.max_count": "10", "api_server_access_profile.authorized_ip_ranges": "198.51.100.0/24,203.0.113.7/32"})

@@ -118,7 +118,7 @@ func TestAKilledClusterInAWS(t *testing.T) {
 	elsewhere := s.killing("team.cluster", func() *terraform.Workspace {
 		return s.cluster("v1.1.0", cluster, aws.ClusterOptions{Compute: aws.ComputeKarpenter, Admins: []string{"arn:aws:iam::123456789012:role/admin"}})
 	})
-	elsewhere.while([]int{0, 14, 8}, []int{10})
+	elsewhere.while([]int{14, 3}, []int{10})
 	s.destroy(network)
 }
 

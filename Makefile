@@ -70,8 +70,9 @@ build: distro ## Build our own programs into RELEASE/bin, and the images that th
 	@$(DISTRO) node --output $(RELEASE)
 
 .PHONY: generate
-generate: ## Write what is generated: the API's deep copies and CRDs, the reference of k8shost's flags
+generate: ## Write what is generated: the API's deep copies and CRDs, the services' contracts, the reference of k8shost's flags
 	$$(hack/tool.sh controller-gen) object crd paths=./api/... output:crd:dir=api/crd
+	hack/proto.sh
 	go test ./internal/k8shost/config -run Reference -count=1 -update
 
 .PHONY: clean

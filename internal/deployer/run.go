@@ -51,14 +51,15 @@ type Config struct {
 	Work    string // folder to work in
 	Clouds  map[string]Cloud
 	Log     *slog.Logger
+	// Platform is whom it works for; the service at Server where it is nil.
+	Platform Platform
 }
 
 // deployment is one run.
 type deployment struct {
 	Config
-	client *client
-	order  *Order
-	cloud  Cloud
+	order *Order
+	cloud Cloud
 
 	mu       sync.Mutex
 	current  Report
@@ -67,12 +68,16 @@ type deployment struct {
 
 // Run does one attempt at one operation. Its error is for the log; what matters was reported.
 func Run(ctx context.Context, config Config) error {
-	client, err := newClient(config.Server+PathOrders, config.Token, config.CA, config.Stack, config.Turn)
-	if err != nil {
-		return err
+	if config.Platform == nil {
+		client, err := newClient(config.Server+PathOrders, config.Token, config.CA, config.Stack, config.Turn)
+		if err != nil {
+			return err
+		}
+		config.Platform = client
 	}
-	d := &deployment{Config: config, client: client}
-	if d.order, err = client.order(ctx); err != nil {
+	d := &deployment{Config: config, current: Report{Turn: config.Turn}}
+	var err error
+	if d.order, err = d.Platform.Order(ctx); err != nil {
 		return err
 	}
 	err = d.run(ctx)
@@ -89,7 +94,7 @@ func Run(ctx context.Context, config Config) error {
 	// What was done has to be told, also by one who is asked to end.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastReport)
 	defer cancel()
-	return errors.Join(err, client.report(last, d.current))
+	return errors.Join(err, d.Platform.Report(last, d.current))
 }
 
 func (d *deployment) run(ctx context.Context) error {
@@ -228,14 +233,7 @@ func (d *deployment) progress(ctx context.Context, message string) error {
 		return nil
 	}
 	d.reported, d.current.Message = time.Now(), message
-	body := d.current
-	body.Turn = d.Turn
-	data, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	_, _, err = d.client.try(ctx, "PUT", "", data)
-	return err
+	return d.Platform.Progress(ctx, d.current)
 }
 
 // tell reports a change that has to be known before it goes on: whoever was replaced is told so.
@@ -244,5 +242,5 @@ func (d *deployment) tell(ctx context.Context, change func(*Report)) error {
 	defer d.mu.Unlock()
 	change(&d.current)
 	d.reported = time.Now()
-	return d.client.report(ctx, d.current)
+	return d.Platform.Report(ctx, d.current)
 }

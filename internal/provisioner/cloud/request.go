@@ -64,6 +64,7 @@ func (p *Provisioner) request(ctx context.Context, scope *task.Scope) (deployer.
 	request := deployer.Request{
 		ID: string(scope.Task.UID), Stack: name, Operation: deployer.Apply, Cloud: translate.cloud(), InfraVersion: version, Kind: kind,
 		Account: deployer.Account{Namespace: s.account.Namespace, Name: s.account.Name}, Consent: consent(scope.Object),
+		Remote: s.account.Spec.Remote(),
 	}
 	if scope.Task.Spec.Operation == v1alpha1.OperationDelete {
 		request.Operation = deployer.Destroy

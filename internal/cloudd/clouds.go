@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,7 @@ import (
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/deployer"
 	"plasmacloud.io/plasmacloud/internal/deployer/pods"
+	"plasmacloud.io/plasmacloud/internal/deployer/remote"
 	"plasmacloud.io/plasmacloud/internal/iam/authority"
 	"plasmacloud.io/plasmacloud/internal/iam/store"
 	"plasmacloud.io/plasmacloud/internal/provisioner/cloud"
@@ -28,6 +30,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/terraform/gcp"
 	"plasmacloud.io/plasmacloud/internal/terraform/state"
 	"plasmacloud.io/plasmacloud/internal/terraform/state/secret"
+	taskv1 "plasmacloud.io/plasmacloud/proto/plasmacloud/task/v1"
 )
 
 // keysSecret holds what states are sealed and tokens are signed with. Without it, states cannot be read.
@@ -78,8 +81,9 @@ func (d *Daemon) newClouds(ctx context.Context) (*clouds, error) {
 	mux := http.NewServeMux()
 	mux.Handle(deployer.PathOrders+"/", http.StripPrefix(deployer.PathOrders, deployer.NewService(deployments, tokens, d.log)))
 	mux.Handle(deployer.PathStates+"/", http.StripPrefix(deployer.PathStates, state.NewHandler(c.states, tokens, d.log)))
-	name := d.config.DeploymentsService + "." + d.config.Namespace + ".svc"
-	serving := authority.NewServing(certificates, []string{name}, clock.RealClock{}, d.log)
+	mux.Handle(c.remote(deployments, tokens))
+	names := append([]string{d.config.DeploymentsService + "." + d.config.Namespace + ".svc"}, d.config.DeploymentsNames...)
+	serving := authority.NewServing(certificates, names, clock.RealClock{}, d.log)
 	return c, errors.Join(
 		d.manager.Add(always(certificates.Run)),
 		d.manager.Add(always(func(ctx context.Context) error { serving.Run(ctx); return nil })),
@@ -87,6 +91,15 @@ func (d *Daemon) newClouds(ctx context.Context) (*clouds, error) {
 			return serve(ctx, "deployers", d.config.DeploymentsAddress, serving, mux)
 		})),
 	)
+}
+
+// remote serves deployers that run elsewhere.
+func (c *clouds) remote(deployments *pods.Deployments, tokens *state.Tokens) (pattern string, handler http.Handler) {
+	server := grpc.NewServer()
+	taskv1.RegisterTaskManagerServer(server, remote.New(remote.Config{
+		Records: deployments, Account: resources{c.manager.GetClient()}.Account, StateToken: tokens.Issue, Lease: pods.LeaseDuration, Log: c.log,
+	}))
+	return "/" + taskv1.TaskManager_ServiceDesc.ServiceName + "/", server
 }
 
 // openStates opens the backend for states, and the tokens for it.

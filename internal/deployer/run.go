@@ -8,10 +8,12 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
+	"plasmacloud.io/plasmacloud/internal/atomicfile"
 	"plasmacloud.io/plasmacloud/internal/release"
 	"plasmacloud.io/plasmacloud/internal/terraform"
 	"plasmacloud.io/plasmacloud/internal/terraform/state"
@@ -58,8 +60,9 @@ type Config struct {
 // deployment is one run.
 type deployment struct {
 	Config
-	order *Order
-	cloud Cloud
+	order     *Order
+	cloud     Cloud
+	workspace *terraform.Workspace
 
 	mu       sync.Mutex
 	current  Report
@@ -76,6 +79,7 @@ func Run(ctx context.Context, config Config) error {
 		config.Platform = client
 	}
 	d := &deployment{Config: config, current: Report{Turn: config.Turn}}
+	defer d.clean()
 	var err error
 	if d.order, err = d.Platform.Order(ctx); err != nil {
 		return err
@@ -109,6 +113,7 @@ func (d *deployment) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.workspace = workspace
 	if err := workspace.Init(ctx); err != nil {
 		return err
 	}
@@ -141,6 +146,17 @@ func (d *deployment) run(ctx context.Context) error {
 	return workspace.Close()
 }
 
+// clean removes what is secret. A state that could not be written stays, and the next one who works here writes it.
+func (d *deployment) clean() {
+	if d.workspace == nil {
+		return
+	}
+	_ = os.Remove(filepath.Join(d.Work, d.Stack+".ca.crt")) // it may not be there
+	if err := d.workspace.Close(); err != nil {
+		d.Log.Warn("workspace is kept", "stack", d.Stack, "error", err)
+	}
+}
+
 // open prepares the stack's workspace.
 func (d *deployment) open(ctx context.Context) (*terraform.Workspace, error) {
 	built, err := release.OpenCloud(d.Release)
@@ -169,11 +185,32 @@ func (d *deployment) open(ctx context.Context) (*terraform.Workspace, error) {
 	}
 	backend := terraform.HTTPBackend(d.Server+PathStates+"/"+d.Stack, state.TokenUser, d.Token)
 	backend.Environment["TF_HTTP_CLIENT_CA_CERTIFICATE_PEM"] = string(d.CA)
+	if err := d.trust(d.order.Environment); err != nil {
+		return nil, err
+	}
 	d.goDirect(d.order.Environment)
 	return driver.Open(terraform.Stack{
 		Name: d.Stack, Configuration: terraform.Configuration{Files: files, Lock: lock}, Variables: d.order.Variables,
 		Backend: backend, Environment: d.order.Environment,
 	})
+}
+
+// EnvironmentCA is a variable among a cloud's settings: further certificate authorities, in PEM, that its deployers trust.
+const EnvironmentCA = "PLASMACLOUD_CA_CERTIFICATES"
+
+// trust lets the engine trust further authorities. Those of the system it finds in their folder all the same.
+func (d *deployment) trust(environment map[string]string) error {
+	certificates, found := environment[EnvironmentCA]
+	if !found {
+		return nil
+	}
+	delete(environment, EnvironmentCA)
+	file := filepath.Join(d.Work, d.Stack+".ca.crt")
+	environment["SSL_CERT_FILE"] = file
+	if err := os.MkdirAll(d.Work, 0o700); err != nil {
+		return err
+	}
+	return atomicfile.Write(file, []byte(certificates), 0o600)
 }
 
 // goDirect keeps the way to the platform from leading through a proxy that is for the way to the cloud.

@@ -104,7 +104,7 @@ e2e-kubeadm-ha: e2e-kubeadmha ## The scenario kubeadmha
 e2e-ssh-hosts: e2e-sshhosts ## The scenario sshhosts
 
 # What is about clusters in clouds needs their part of the release too.
-$(filter e2e-byoc%,$(E2E)): distro-byoc
+$(filter e2e-byoc%,$(E2E)) bench-byoc: distro-byoc
 
 BENCH := $(BENCHES:%=bench-%)
 .PHONY: $(BENCH)

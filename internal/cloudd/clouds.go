@@ -27,6 +27,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/provisioner/cloud"
 	"plasmacloud.io/plasmacloud/internal/release"
 	"plasmacloud.io/plasmacloud/internal/terraform"
+	"plasmacloud.io/plasmacloud/internal/terraform/azure"
 	"plasmacloud.io/plasmacloud/internal/terraform/gcp"
 	"plasmacloud.io/plasmacloud/internal/terraform/state"
 	"plasmacloud.io/plasmacloud/internal/terraform/state/secret"
@@ -190,7 +191,16 @@ func (c *clouds) credentials(ctx context.Context, account *v1alpha1.Account) (ma
 
 // Offers implements account.Clouds. It is true of what scenarios have shown to work.
 func (c *clouds) Offers(provider v1alpha1.Provider) bool {
-	return c != nil && provider == v1alpha1.ProviderGCP && c.built.Has(gcp.Provider)
+	if c == nil {
+		return false
+	}
+	switch provider {
+	case v1alpha1.ProviderGCP:
+		return c.built.Has(gcp.Provider)
+	case v1alpha1.ProviderAzure:
+		return c.built.Has(azure.Provider)
+	}
+	return false
 }
 
 // Verify implements account.Clouds.

@@ -1,0 +1,55 @@
+//go:build e2e
+
+// Package byocazure is the scenario of infrastructure in a customer's subscription of Azure, through the whole product: the
+// command line, the API, tasks, deployers in pods, the real OpenTofu and provider, and in place of Azure a stub that is
+// reached over TLS, as Azure is. An account, a network, a cluster and a bucket are made; what is there is left as it is; a
+// deployer is killed at its work; and in the end the stub is empty, and nobody has told the credentials.
+package byocazure
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"plasmacloud.io/plasmacloud/test/e2e/byoclab"
+	"plasmacloud.io/plasmacloud/test/e2e/lab"
+	stubazure "plasmacloud.io/plasmacloud/test/stub/azure"
+)
+
+const zeros = "00000000-0000-0000-0000-000000000000"
+
+func TestByocAzure(t *testing.T) {
+	p := &byoclab.Product{
+		Node: lab.New(t).Node(t, "host"), Stub: stubazure.New(stubazure.Config{Delay: 2 * time.Second}), Provider: "azure", Type: "aks", Credentials: byoclab.Secret,
+		Account: []string{"--provider", "azure", "--region", "westeurope", "--azure-subscription", zeros, "--azure-tenant", zeros, "--azure-client", zeros},
+	}
+	lab.Step(t, "up", func(t *testing.T) { p.Cloud(t, "up", "--data-dir", p.Data.Path()) })
+	lab.Step(t, "the stub is reached as Azure would be", func(*testing.T) {
+		p.Serve(t, true, func(address string) map[string]string {
+			return map[string]string{"ARM_METADATA_HOSTNAME": strings.TrimPrefix(address, "https://")}
+		})
+	})
+	lab.Step(t, "account", p.CreateAccount)
+	lab.Step(t, "network", func(t *testing.T) {
+		p.Cloud(t, "vpc", "create", "--name", "main", "--account", "prod", "--cidr", "10.0.0.0/16", "--wait")
+		p.Has(t, map[string]int{"resourcegroups": 1, "virtualnetworks": 1, "natgateways": 1})
+		shown := p.Kubectl(t, "get", "network", "main", "-n", byoclab.Team, "-o", "jsonpath={.status.id} {.status.infraVersion}")
+		if !strings.Contains(shown, "/virtualNetworks/main-") || !strings.HasSuffix(shown, " v1.0.0") {
+			t.Errorf("the network's status says %s", shown)
+		}
+	})
+	lab.Step(t, "cluster", func(t *testing.T) {
+		p.CreateCluster(t, ".azmk8s.io:443")
+		p.Has(t, map[string]int{"managedclusters": 1, "agentpools": 1})
+	})
+	lab.Step(t, "bucket", func(t *testing.T) {
+		p.CreateBucket(t)
+		p.Has(t, map[string]int{"storageaccounts": 1, "containers": 1})
+	})
+	lab.Step(t, "what is there stays as it is", p.Unchanged)
+	lab.Step(t, "scale", p.Scale)
+	lab.Step(t, "a deployer is killed", func(t *testing.T) { p.Killed(t, "virtualnetworks", "natgateways") })
+	lab.Step(t, "delete leaves nothing", p.Remove)
+	lab.Step(t, "nobody tells the credentials", p.Untold)
+	lab.Step(t, "down", func(t *testing.T) { p.Cloud(t, "down", "--data-dir", p.Data.Path(), "--purge", "--yes") })
+}

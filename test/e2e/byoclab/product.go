@@ -1,0 +1,253 @@
+package byoclab
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"plasmacloud.io/plasmacloud/test/e2e/lab"
+)
+
+// Namespaces of a platform, and of its first project.
+const (
+	System = "plasmacloud-system"
+	Team   = "project-default"
+)
+
+// Stub is what a scenario asks any stub.
+type Stub interface {
+	http.Handler
+	Inventory() map[string]int
+	Created() map[string]int
+	Unknown() []string
+}
+
+// Product is a scenario through the whole product: a platform on a node, and in place of a cloud a stub beside it.
+type Product struct {
+	*lab.Node
+	Stub Stub
+	// Provider is the cloud's name in lower case, and Type that of its clusters, as the command line takes it.
+	Provider, Type string
+	// Account are the flags of the account, and Credentials what is in the file with its credentials. That may be nowhere
+	// but in its Secret, and in the environment of the provider.
+	Account     []string
+	Credentials string
+}
+
+// Serve runs the stub on the node, and tells deployers of it, as an operator would of private endpoints.
+func (p *Product) Serve(t *testing.T, secure bool, environment func(address string) map[string]string) {
+	t.Helper()
+	listener, err := p.Listen(p.IP + ":0")
+	must(t, err)
+	address, settings := "http://"+listener.Addr().String(), map[string]string{}
+	if secure {
+		certificate, authority := selfSigned(t, p.IP)
+		address, settings["PLASMACLOUD_CA_CERTIFICATES"] = "https://"+listener.Addr().String(), authority
+		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
+	}
+	server := &http.Server{Handler: p.Stub, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }() // until it is closed
+	t.Cleanup(func() {
+		if unknown := p.Stub.Unknown(); len(unknown) > 0 {
+			t.Errorf("the stub does not know %s", strings.Join(unknown, ", "))
+		}
+	})
+	maps.Copy(settings, environment(address))
+	args := []string{"create", "configmap", "deployer-" + p.Provider, "-n", System}
+	for name, value := range settings {
+		args = append(args, "--from-literal="+name+"="+value)
+	}
+	p.Kubectl(t, args...)
+}
+
+// selfSigned is a certificate for an address, and the same as those get it who shall trust it.
+func selfSigned(t *testing.T, address string) (tls.Certificate, string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IPAddresses: []net.IP{net.ParseIP(address)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	must(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// CreateAccount makes the account prod.
+func (p *Product) CreateAccount(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "credentials")
+	must(t, os.WriteFile(file, []byte(p.Credentials), 0o600))
+	p.Cloud(t, append([]string{"account", "create", "--name", "prod", "--credentials-file", file, "--wait"}, p.Account...)...)
+	if shown := p.Cloud(t, "account", "verify", "prod"); !strings.Contains(shown, "RUNNING") {
+		t.Errorf("verify says\n%s", shown)
+	}
+}
+
+// CreateCluster makes the cluster shop in the network main, and looks for words in the list of clusters.
+func (p *Product) CreateCluster(t *testing.T, words ...string) {
+	t.Helper()
+	p.Cloud(t, "k8s", "create", "--name", "shop", "--type", p.Type, "--vpc", "main", "--version", "v1.35", "--workers", "3", "--instance-type", "u1.large",
+		"--access-cidr", "198.51.100.0/24", "--wait")
+	list := p.Cloud(t, "k8s", "list")
+	for _, want := range append(words, "shop", strings.ToUpper(p.Type), "RUNNING", "v1.35.2", "3/3") {
+		if !strings.Contains(list, want) {
+			t.Errorf("the list lacks %s:\n%s", want, list)
+		}
+	}
+}
+
+// CreateBucket makes the bucket assets, which keeps its cluster.
+func (p *Product) CreateBucket(t *testing.T) {
+	p.Cloud(t, "bucket", "create", "--name", "assets", "--cluster", "shop", "--wait")
+	if list := p.Cloud(t, "bucket", "list"); !strings.Contains(list, "RUNNING") || !strings.Contains(list, "assets") {
+		t.Errorf("the list shows\n%s", list)
+	}
+	if refusal := p.Refused(t, "k8s", "delete", "shop", "--yes"); !strings.Contains(refusal, "it still has buckets: assets") {
+		t.Errorf("deleting its cluster: %s", refusal)
+	}
+}
+
+// Unchanged has the platform look at the cluster again: there is nothing to do.
+func (p *Product) Unchanged(t *testing.T) {
+	before := p.Stub.Created()
+	p.Cloud(t, "k8s", "repair", "shop", "--wait")
+	if plan := p.Planned(t, "shop", "Repair"); strings.TrimSpace(plan) != "nothing to do" {
+		t.Errorf("planned again:\n%s", plan)
+	}
+	if after := p.Stub.Created(); fmt.Sprint(before) != fmt.Sprint(after) {
+		t.Errorf("made %v before, %v after", before, after)
+	}
+}
+
+// Scale makes the cluster larger, in place.
+func (p *Product) Scale(t *testing.T) {
+	p.Cloud(t, "k8s", "scale", "shop", "--workers", "5", "--wait")
+	if plan := p.Planned(t, "shop", "Scale"); !strings.Contains(plan, "0 created, 1 changed, 0 replaced, 0 destroyed") {
+		t.Errorf("scaling was planned as\n%s", plan)
+	}
+	if list := p.Cloud(t, "k8s", "list"); !strings.Contains(list, "5/5") {
+		t.Errorf("the list shows\n%s", list)
+	}
+}
+
+// Killed kills a deployer with -9 while it makes a second network, once one of a kind was made: what it left behind is taken
+// over, and of no kind there is more than a network has.
+func (p *Product) Killed(t *testing.T, first string, kinds ...string) {
+	before := p.Stub.Created()
+	p.Cloud(t, "vpc", "create", "--name", "second", "--account", "prod", "--cidr", "10.1.0.0/16")
+	lab.Eventually(t, 2*time.Minute, "something is made", func() error {
+		if made := p.Stub.Created()[first]; made == before[first] {
+			return fmt.Errorf("%d %s", made, first)
+		}
+		return nil
+	})
+	kill(t, "--stack=default.network.second.")
+	lab.Eventually(t, 4*time.Minute, "it is made all the same", func() error {
+		phase, err := p.TryKubectl("get", "network", "second", "-n", Team, "-o", "jsonpath={.status.phase}")
+		if err == nil && phase != "RUNNING" {
+			err = fmt.Errorf("it is %s", phase)
+		}
+		return err
+	})
+	after := p.Stub.Created()
+	for _, kind := range append(kinds, first) {
+		if after[kind] != before[kind]+1 {
+			t.Errorf("%d %s were made, and before %d", after[kind], kind, before[kind])
+		}
+	}
+}
+
+// kill ends the program with an argument that begins so, and with it all that runs in its container.
+func kill(t *testing.T, argument string) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	must(t, err)
+	killed := 0
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(content), "\x00"+argument) {
+			continue // it has ended, or is another one
+		}
+		pid, err := strconv.Atoi(strings.Split(file, "/")[2])
+		must(t, err)
+		must(t, syscall.Kill(pid, syscall.SIGKILL))
+		killed++
+	}
+	if killed != 1 {
+		t.Fatalf("%d programs have an argument %s", killed, argument)
+	}
+}
+
+// Remove deletes everything: nothing is left, neither there nor here.
+func (p *Product) Remove(t *testing.T) {
+	if refusal := p.Refused(t, "vpc", "delete", "main", "--yes"); !strings.Contains(refusal, "it still has clusters: shop") {
+		t.Errorf("deleting its network: %s", refusal)
+	}
+	for _, thing := range [][]string{{"bucket", "assets"}, {"k8s", "shop"}, {"vpc", "main"}, {"vpc", "second"}, {"account", "prod"}} {
+		p.Cloud(t, thing[0], "delete", thing[1], "--yes", "--wait")
+	}
+	if left := p.Stub.Inventory(); len(left) > 0 {
+		t.Errorf("this is left: %v", left)
+	}
+	if left := p.Kubectl(t, "get", "pods,secrets", "-n", System, "-o", "name"); strings.Contains(left, "deploy") || strings.Contains(left, "tfstate") {
+		t.Errorf("this is left of deployments:\n%s", left)
+	}
+}
+
+// Untold looks for the credentials in all that people and programs get to see.
+func (p *Product) Untold(t *testing.T) {
+	for what, text := range map[string]string{
+		"the daemon's log": p.Kubectl(t, "logs", "-n", System, "-l", "app=cloudd", "--tail=-1"),
+		"an event":         p.Kubectl(t, "get", "events", "-A", "-o", "yaml"),
+		"a task":           p.Kubectl(t, "get", "tasks", "-A", "-o", "yaml"),
+		"a secret":         p.Kubectl(t, "get", "secrets", "-A", "-o", "yaml"),
+	} {
+		if strings.Contains(text, p.Credentials) {
+			t.Errorf("%s has the credentials in it", what)
+		}
+	}
+}
+
+// Has tells whether the stub has what is expected.
+func (p *Product) Has(t *testing.T, want map[string]int) {
+	t.Helper()
+	have := p.Stub.Inventory()
+	for kind, count := range want {
+		if have[kind] != count {
+			t.Errorf("there are %d %s, want %d: %v", have[kind], kind, count, have)
+		}
+	}
+}
+
+// Planned is what the latest task of an operation on a cluster has planned.
+func (p *Product) Planned(t *testing.T, name, operation string) string {
+	t.Helper()
+	return p.Kubectl(t, "get", "tasks", "-n", Team, "-l", "plasmacloud.io/cluster="+name, "--sort-by=.metadata.creationTimestamp",
+		"-o", `jsonpath={.items[?(@.spec.operation=="`+operation+`")].status.outputs.plan}`)
+}
+
+// Refused is why a command was.
+func (p *Product) Refused(t *testing.T, args ...string) string {
+	t.Helper()
+	output, err := p.TryCloud(args...)
+	if err == nil {
+		t.Fatalf("cloud %s: not refused\n%s", strings.Join(args, " "), output)
+	}
+	return output + err.Error()
+}

@@ -106,6 +106,11 @@ e2e-ssh-hosts: e2e-sshhosts ## The scenario sshhosts
 # What is about clusters in clouds needs their part of the release too.
 $(filter e2e-byoc%,$(E2E)) bench-byoc: distro-byoc
 
+# Real accounts: what is made there costs money, so clouds are named. The platform is the one that `make up` has made.
+.PHONY: byoc-live
+byoc-live: ## Run the scenarios of clouds against real accounts, credentials from the environment: CLOUDS="aws gcp azure"
+	@BYOC_LIVE_CLOUDS="$(CLOUDS)" DATA_DIR="$(DATA_DIR)" go test -tags live -count=1 -timeout 6h -v -run TestLive ./test/live
+
 BENCH := $(BENCHES:%=bench-%)
 .PHONY: $(BENCH)
 $(BENCH): bench-%: distro build ## Measure, and print BENCH lines

@@ -19,19 +19,21 @@ import (
 const zeros = "00000000-0000-0000-0000-000000000000"
 
 func TestByocAzure(t *testing.T) {
+	node := lab.New(t).Node(t, "host")
 	p := &byoclab.Product{
-		Node: lab.New(t).Node(t, "host"), Stub: stubazure.New(stubazure.Config{Delay: 2 * time.Second}), Provider: "azure", Type: "aks", Credentials: byoclab.Secret,
+		Platform: node, Stub: stubazure.New(stubazure.Config{Delay: 2 * time.Second}), Provider: "azure", Type: "aks", Version: "v1.35.2",
+		Credentials: byoclab.Secret, Secret: byoclab.Secret,
 		Account: []string{"--provider", "azure", "--region", "westeurope", "--azure-subscription", zeros, "--azure-tenant", zeros, "--azure-client", zeros},
 	}
-	lab.Step(t, "up", func(t *testing.T) { p.Cloud(t, "up", "--data-dir", p.Data.Path()) })
+	lab.Step(t, "up", func(t *testing.T) { p.Cloud(t, "up", "--data-dir", node.Data.Path()) })
 	lab.Step(t, "the stub is reached as Azure would be", func(*testing.T) {
-		p.Serve(t, true, func(address string) map[string]string {
+		p.Serve(t, node, true, func(address string) map[string]string {
 			return map[string]string{"ARM_METADATA_HOSTNAME": strings.TrimPrefix(address, "https://")}
 		})
 	})
 	lab.Step(t, "account", p.CreateAccount)
 	lab.Step(t, "network", func(t *testing.T) {
-		p.Cloud(t, "vpc", "create", "--name", "main", "--account", "prod", "--cidr", "10.0.0.0/16", "--wait")
+		p.CreateNetwork(t, "main", "10.0.0.0/16")
 		p.Has(t, map[string]int{"resourcegroups": 1, "virtualnetworks": 1, "natgateways": 1})
 		shown := p.Kubectl(t, "get", "network", "main", "-n", byoclab.Team, "-o", "jsonpath={.status.id} {.status.infraVersion}")
 		if !strings.Contains(shown, "/virtualNetworks/main-") || !strings.HasSuffix(shown, " v1.0.0") {
@@ -49,7 +51,7 @@ func TestByocAzure(t *testing.T) {
 	lab.Step(t, "what is there stays as it is", p.Unchanged)
 	lab.Step(t, "scale", p.Scale)
 	lab.Step(t, "a deployer is killed", func(t *testing.T) { p.Killed(t, "virtualnetworks", "natgateways") })
-	lab.Step(t, "delete leaves nothing", p.Remove)
+	lab.Step(t, "delete leaves nothing", func(t *testing.T) { p.Remove(t, "main", "second") })
 	lab.Step(t, "nobody tells the credentials", p.Untold)
-	lab.Step(t, "down", func(t *testing.T) { p.Cloud(t, "down", "--data-dir", p.Data.Path(), "--purge", "--yes") })
+	lab.Step(t, "down", func(t *testing.T) { p.Cloud(t, "down", "--data-dir", node.Data.Path(), "--purge", "--yes") })
 }

@@ -37,26 +37,57 @@ type Stub interface {
 	Unknown() []string
 }
 
-// Product is a scenario through the whole product: a platform on a node, and in place of a cloud a stub beside it.
-type Product struct {
-	*lab.Node
-	Stub Stub
-	// Provider is the cloud's name in lower case, and Type that of its clusters, as the command line takes it.
-	Provider, Type string
-	// Account are the flags of the account, and Credentials what is in the file with its credentials. That may be nowhere
-	// but in its Secret, and in the environment of the provider.
-	Account     []string
-	Credentials string
+// Platform is one that is installed, as its users have it.
+type Platform interface {
+	Cloud(t testing.TB, args ...string) string
+	TryCloud(args ...string) (string, error)
+	Kubectl(t testing.TB, args ...string) string
+	TryKubectl(args ...string) (string, error)
 }
 
-// Serve runs the stub on the node, and tells deployers of it, as an operator would of private endpoints.
-func (p *Product) Serve(t *testing.T, secure bool, environment func(address string) map[string]string) {
+// Product is a scenario through the whole product: a platform, and a cloud.
+type Product struct {
+	Platform
+	Stub Stub // in place of the cloud; nil where it is the real one, of which nobody can tell what it has made
+	// Provider is the cloud's name in lower case, and Type that of its clusters, as the command line takes it.
+	Provider, Type string
+	// Account are the flags of the account, and Credentials what is in the file with its credentials.
+	Account     []string
+	Credentials string
+	// Secret is what of them may be nowhere but in the account's Secret, and in the environment of the provider.
+	Secret string
+	// Version of Kubernetes in full that clusters of v1.35 have; any where it is empty.
+	Version string
+	// Timeout is how long something may take to be made, such as 45m; the command line's own where it is empty.
+	Timeout string
+}
+
+// made runs a command that makes or changes something, and waits for it.
+func (p *Product) made(t *testing.T, args ...string) {
 	t.Helper()
-	listener, err := p.Listen(p.IP + ":0")
+	args = append(args, "--wait")
+	if p.Timeout != "" {
+		args = append(args, "--timeout", p.Timeout)
+	}
+	p.Cloud(t, args...)
+}
+
+// created counts what the stub has ever made.
+func (p *Product) created() map[string]int {
+	if p.Stub == nil {
+		return nil
+	}
+	return p.Stub.Created()
+}
+
+// Serve runs the stub on a node, and tells deployers of it, as an operator would of private endpoints.
+func (p *Product) Serve(t *testing.T, node *lab.Node, secure bool, environment func(address string) map[string]string) {
+	t.Helper()
+	listener, err := node.Listen(node.IP + ":0")
 	must(t, err)
 	address, settings := "http://"+listener.Addr().String(), map[string]string{}
 	if secure {
-		certificate, authority := selfSigned(t, p.IP)
+		certificate, authority := selfSigned(t, node.IP)
 		address, settings["PLASMACLOUD_CA_CERTIFICATES"] = "https://"+listener.Addr().String(), authority
 		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
 	}
@@ -93,19 +124,25 @@ func selfSigned(t *testing.T, address string) (tls.Certificate, string) {
 func (p *Product) CreateAccount(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "credentials")
 	must(t, os.WriteFile(file, []byte(p.Credentials), 0o600))
-	p.Cloud(t, append([]string{"account", "create", "--name", "prod", "--credentials-file", file, "--wait"}, p.Account...)...)
+	p.made(t, append([]string{"account", "create", "--name", "prod", "--credentials-file", file}, p.Account...)...)
 	if shown := p.Cloud(t, "account", "verify", "prod"); !strings.Contains(shown, "RUNNING") {
 		t.Errorf("verify says\n%s", shown)
 	}
 }
 
+// CreateNetwork makes a network of the account.
+func (p *Product) CreateNetwork(t *testing.T, name, cidr string) {
+	t.Helper()
+	p.made(t, "vpc", "create", "--name", name, "--account", "prod", "--cidr", cidr)
+}
+
 // CreateCluster makes the cluster shop in the network main, and looks for words in the list of clusters.
 func (p *Product) CreateCluster(t *testing.T, words ...string) {
 	t.Helper()
-	p.Cloud(t, "k8s", "create", "--name", "shop", "--type", p.Type, "--vpc", "main", "--version", "v1.35", "--workers", "3", "--instance-type", "u1.large",
-		"--access-cidr", "198.51.100.0/24", "--wait")
+	p.made(t, "k8s", "create", "--name", "shop", "--type", p.Type, "--vpc", "main", "--version", "v1.35", "--workers", "3", "--instance-type", "u1.large",
+		"--access-cidr", "198.51.100.0/24")
 	list := p.Cloud(t, "k8s", "list")
-	for _, want := range append(words, "shop", strings.ToUpper(p.Type), "RUNNING", "v1.35.2", "3/3") {
+	for _, want := range append(words, "shop", strings.ToUpper(p.Type), "RUNNING", p.Version, "3/3") {
 		if !strings.Contains(list, want) {
 			t.Errorf("the list lacks %s:\n%s", want, list)
 		}
@@ -114,7 +151,7 @@ func (p *Product) CreateCluster(t *testing.T, words ...string) {
 
 // CreateBucket makes the bucket assets, which keeps its cluster.
 func (p *Product) CreateBucket(t *testing.T) {
-	p.Cloud(t, "bucket", "create", "--name", "assets", "--cluster", "shop", "--wait")
+	p.made(t, "bucket", "create", "--name", "assets", "--cluster", "shop")
 	if list := p.Cloud(t, "bucket", "list"); !strings.Contains(list, "RUNNING") || !strings.Contains(list, "assets") {
 		t.Errorf("the list shows\n%s", list)
 	}
@@ -125,19 +162,19 @@ func (p *Product) CreateBucket(t *testing.T) {
 
 // Unchanged has the platform look at the cluster again: there is nothing to do.
 func (p *Product) Unchanged(t *testing.T) {
-	before := p.Stub.Created()
-	p.Cloud(t, "k8s", "repair", "shop", "--wait")
+	before := p.created()
+	p.made(t, "k8s", "repair", "shop")
 	if plan := p.Planned(t, "shop", "Repair"); strings.TrimSpace(plan) != "nothing to do" {
 		t.Errorf("planned again:\n%s", plan)
 	}
-	if after := p.Stub.Created(); fmt.Sprint(before) != fmt.Sprint(after) {
+	if after := p.created(); fmt.Sprint(before) != fmt.Sprint(after) {
 		t.Errorf("made %v before, %v after", before, after)
 	}
 }
 
 // Scale makes the cluster larger, in place.
 func (p *Product) Scale(t *testing.T) {
-	p.Cloud(t, "k8s", "scale", "shop", "--workers", "5", "--wait")
+	p.made(t, "k8s", "scale", "shop", "--workers", "5")
 	if plan := p.Planned(t, "shop", "Scale"); !strings.Contains(plan, "0 created, 1 changed, 0 replaced, 0 destroyed") {
 		t.Errorf("scaling was planned as\n%s", plan)
 	}
@@ -195,15 +232,19 @@ func kill(t *testing.T, argument string) {
 }
 
 // Remove deletes everything: nothing is left, neither there nor here.
-func (p *Product) Remove(t *testing.T) {
+func (p *Product) Remove(t *testing.T, networks ...string) {
+	t.Helper()
 	if refusal := p.Refused(t, "vpc", "delete", "main", "--yes"); !strings.Contains(refusal, "it still has clusters: shop") {
 		t.Errorf("deleting its network: %s", refusal)
 	}
-	for _, thing := range [][]string{{"bucket", "assets"}, {"k8s", "shop"}, {"vpc", "main"}, {"vpc", "second"}, {"account", "prod"}} {
-		p.Cloud(t, thing[0], "delete", thing[1], "--yes", "--wait")
+	p.made(t, "bucket", "delete", "assets", "--yes")
+	p.made(t, "k8s", "delete", "shop", "--yes")
+	for _, network := range networks {
+		p.made(t, "vpc", "delete", network, "--yes")
 	}
-	if left := p.Stub.Inventory(); len(left) > 0 {
-		t.Errorf("this is left: %v", left)
+	p.made(t, "account", "delete", "prod", "--yes")
+	if p.Stub != nil && len(p.Stub.Inventory()) > 0 {
+		t.Errorf("this is left: %v", p.Stub.Inventory())
 	}
 	if left := p.Kubectl(t, "get", "pods,secrets", "-n", System, "-o", "name"); strings.Contains(left, "deploy") || strings.Contains(left, "tfstate") {
 		t.Errorf("this is left of deployments:\n%s", left)
@@ -212,13 +253,16 @@ func (p *Product) Remove(t *testing.T) {
 
 // Untold looks for the credentials in all that people and programs get to see.
 func (p *Product) Untold(t *testing.T) {
+	if p.Secret == "" {
+		t.Fatal("nobody knows what to look for")
+	}
 	for what, text := range map[string]string{
 		"the daemon's log": p.Kubectl(t, "logs", "-n", System, "-l", "app=cloudd", "--tail=-1"),
 		"an event":         p.Kubectl(t, "get", "events", "-A", "-o", "yaml"),
 		"a task":           p.Kubectl(t, "get", "tasks", "-A", "-o", "yaml"),
 		"a secret":         p.Kubectl(t, "get", "secrets", "-A", "-o", "yaml"),
 	} {
-		if strings.Contains(text, p.Credentials) {
+		if strings.Contains(text, p.Secret) {
 			t.Errorf("%s has the credentials in it", what)
 		}
 	}

@@ -255,6 +255,9 @@ func (d *Deployments) Order(ctx context.Context, stack string, turn deployer.Tur
 // order is what the record's deployer is to do, with credentials as of now.
 func (d *Deployments) order(ctx context.Context, r *record) (*deployer.Order, error) {
 	environment, err := d.Environment(ctx, r.Request.Cloud, r.Request.Account)
+	if err != nil && r.Report.Message == err.Error() {
+		return nil, err
+	}
 	if err != nil { // which people have to know, as the deployer asks until there are some
 		r.Report.Message = err.Error()
 		return nil, errors.Join(err, d.save(ctx, r))

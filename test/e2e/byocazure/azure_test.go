@@ -3,7 +3,7 @@
 // Package byocazure is the scenario of infrastructure in a customer's subscription of Azure, through the whole product: the
 // command line, the API, tasks, deployers in pods, the real OpenTofu and provider, and in place of Azure a stub that is
 // reached over TLS, as Azure is. An account, a network, a cluster and a bucket are made; what is there is left as it is; a
-// deployer is killed at its work; and in the end the stub is empty, and nobody has told the credentials.
+// deployer is killed at its work; one works elsewhere; and in the end the stub is empty, and nobody has told the credentials.
 package byocazure
 
 import (
@@ -51,6 +51,7 @@ func TestByocAzure(t *testing.T) {
 	lab.Step(t, "what is there stays as it is", p.Unchanged)
 	lab.Step(t, "scale", p.Scale)
 	lab.Step(t, "a deployer is killed", func(t *testing.T) { p.Killed(t, "virtualnetworks", "natgateways") })
+	lab.Step(t, "a deployer elsewhere", func(t *testing.T) { p.Elsewhere(t, node) })
 	lab.Step(t, "delete leaves nothing", func(t *testing.T) { p.Remove(t, "main", "second") })
 	lab.Step(t, "nobody tells the credentials", p.Untold)
 	lab.Step(t, "down", func(t *testing.T) { p.Cloud(t, "down", "--data-dir", node.Data.Path(), "--purge", "--yes") })

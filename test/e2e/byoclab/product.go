@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -122,12 +123,18 @@ func selfSigned(t *testing.T, address string) (tls.Certificate, string) {
 
 // CreateAccount makes the account prod.
 func (p *Product) CreateAccount(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "credentials")
-	must(t, os.WriteFile(file, []byte(p.Credentials), 0o600))
-	p.made(t, append([]string{"account", "create", "--name", "prod", "--credentials-file", file}, p.Account...)...)
+	t.Helper()
+	p.account(t, "prod")
 	if shown := p.Cloud(t, "account", "verify", "prod"); !strings.Contains(shown, "RUNNING") {
 		t.Errorf("verify says\n%s", shown)
 	}
+}
+
+func (p *Product) account(t *testing.T, name string, flags ...string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "credentials")
+	must(t, os.WriteFile(file, []byte(p.Credentials), 0o600))
+	p.made(t, slices.Concat([]string{"account", "create", "--name", name, "--credentials-file", file}, p.Account, flags)...)
 }
 
 // CreateNetwork makes a network of the account.
@@ -229,6 +236,29 @@ func kill(t *testing.T, argument string) {
 	if killed != 1 {
 		t.Fatalf("%d programs have an argument %s", killed, argument)
 	}
+}
+
+// Elsewhere leaves the work in a second account to a deployer that is no pod of the platform: a program on a host that
+// reaches the platform by a port of its nodes.
+func (p *Product) Elsewhere(t *testing.T, node *lab.Node) {
+	t.Helper()
+	p.account(t, "afar", "--remote-deployer")
+	dir := t.TempDir()
+	token, ca := filepath.Join(dir, "token"), filepath.Join(dir, "ca.crt")
+	for _, word := range strings.Fields(p.Cloud(t, "account", "deployer-token", "afar", "--ca-file", ca)) {
+		if strings.HasPrefix(word, "pcd_") { // the rest is for people
+			must(t, os.WriteFile(token, []byte(word), 0o600))
+		}
+	}
+	port := p.Kubectl(t, "get", "service", "deployments", "-n", System, "-o", "jsonpath={.spec.ports[0].nodePort}")
+	node.Serve(t, "root", filepath.Join(node.Release().Dir(), "bin", "cloudd"), "deployer", "--server=https://"+net.JoinHostPort(node.IP, port), "--account=default/afar",
+		"--token-file="+token, "--ca-file="+ca, "--release-dir="+node.Release().Dir(), "--work-dir="+filepath.Join(dir, "work"))
+	p.made(t, "vpc", "create", "--name", "third", "--account", "afar", "--cidr", "10.2.0.0/16")
+	if pods := p.Kubectl(t, "get", "pods", "-n", System, "-l", "app=deployer", "-o", "name"); pods != "" {
+		t.Errorf("the platform does it itself: %s", pods)
+	}
+	p.made(t, "vpc", "delete", "third", "--yes")
+	p.made(t, "account", "delete", "afar", "--yes")
 }
 
 // Remove deletes everything: nothing is left, neither there nor here.

@@ -49,6 +49,8 @@ type Config struct {
 	Deployments Deployments
 	States      States
 	Resources   Resources
+	// Environment is an account's credentials, as of now, and what else is needed to reach its cloud.
+	Environment func(ctx context.Context, cloud string, account deployer.Account) (map[string]string, error)
 	// Poll is how often a running operation is looked at; a second where it is zero.
 	Poll time.Duration
 }
@@ -66,8 +68,8 @@ var (
 
 // New returns a provisioner.
 func New(config Config) (*Provisioner, error) {
-	if config.Deployments == nil || config.States == nil || config.Resources == nil {
-		return nil, errors.New("make provisioner for clouds: deployments, states and resources are needed")
+	if config.Deployments == nil || config.States == nil || config.Resources == nil || config.Environment == nil {
+		return nil, errors.New("make provisioner for clouds: deployments, states, resources and the environment of accounts are needed")
 	}
 	if config.Poll == 0 {
 		config.Poll = time.Second

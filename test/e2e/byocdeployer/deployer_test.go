@@ -111,7 +111,9 @@ func newLab(t *testing.T) *lab {
 	})
 	mux.Handle(deployer.PathOrders+"/", http.StripPrefix(deployer.PathOrders, deployer.NewService(l.deployments, tokens, log)))
 	mux.Handle(deployer.PathStates+"/", http.StripPrefix(deployer.PathStates, state.NewHandler(l.states, tokens, log)))
-	l.provisioner, err = cloud.New(cloud.Config{Deployments: l.deployments, States: states{l.states}, Resources: l, Poll: 200 * time.Millisecond})
+	l.provisioner, err = cloud.New(cloud.Config{
+		Deployments: l.deployments, States: states{l.states}, Resources: l, Environment: l.deployments.Environment, Poll: 200 * time.Millisecond,
+	})
 	must(t, err)
 	go l.kubelet(log)
 	t.Cleanup(func() {

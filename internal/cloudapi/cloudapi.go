@@ -40,16 +40,34 @@ func Client(environment map[string]string) (*http.Client, error) {
 		HTTPProxy: either("HTTP_PROXY", "http_proxy"), HTTPSProxy: either("HTTPS_PROXY", "https_proxy"), NoProxy: either("NO_PROXY", "no_proxy"),
 	}).ProxyFunc()
 	transport.Proxy = func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }
+	trusted, err := trust(environment)
+	if err != nil {
+		return nil, fmt.Errorf("read whom to trust: %w", err)
+	}
+	transport.TLSClientConfig.RootCAs = trusted
+	return &http.Client{Transport: transport, Timeout: timeout}, nil
+}
+
+// EnvironmentCA is a variable among a cloud's settings: further certificate authorities, in PEM.
+const EnvironmentCA = "PLASMACLOUD_CA_CERTIFICATES"
+
+// trust is whom everybody trusts, and whom the environment names.
+func trust(environment map[string]string) (*x509.CertPool, error) {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, err
+	}
+	if certificates := environment[EnvironmentCA]; certificates != "" && !pool.AppendCertsFromPEM([]byte(certificates)) {
+		return nil, fmt.Errorf("%s holds no certificate", EnvironmentCA)
+	}
 	if file := environment["SSL_CERT_FILE"]; file != "" {
 		content, err := os.ReadFile(file)
 		if err != nil {
-			return nil, fmt.Errorf("read whom to trust: %w", err)
+			return nil, err
 		}
-		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(content) {
-			return nil, fmt.Errorf("read whom to trust: %s holds no certificate", file)
+			return nil, fmt.Errorf("%s holds no certificate", file)
 		}
-		transport.TLSClientConfig.RootCAs = pool
 	}
-	return &http.Client{Transport: transport, Timeout: timeout}, nil
+	return pool, nil
 }

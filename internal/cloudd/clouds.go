@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +25,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/iam/store"
 	"plasmacloud.io/plasmacloud/internal/kubeaccess/wire"
 	"plasmacloud.io/plasmacloud/internal/provisioner/cloud"
+	"plasmacloud.io/plasmacloud/internal/provisioner/cloud/addons"
 	"plasmacloud.io/plasmacloud/internal/release"
 	"plasmacloud.io/plasmacloud/internal/terraform"
 	"plasmacloud.io/plasmacloud/internal/terraform/aws"
@@ -38,6 +40,9 @@ const keysSecret = "cloud-keys"
 // deployerSettings, followed by a cloud's name, is a ConfigMap of the platform's namespace with further environment for
 // deployers of that cloud: proxies, private endpoints, or whom to trust. It is the operator's, and optional.
 const deployerSettings = "deployer-"
+
+// chartsDir of the release holds the charts of add-ons, if any.
+const chartsDir = "charts"
 
 // clouds is what infrastructure in clouds needs of the daemon.
 type clouds struct {
@@ -76,6 +81,10 @@ func (d *Daemon) newClouds(ctx context.Context) (*clouds, error) {
 	})
 	if c.provisioner, err = cloud.New(cloud.Config{
 		Deployments: deployments, States: stackStates{c.states}, Resources: resources{d.manager.GetClient()}, Environment: c.environment,
+		Addons: &addons.Installer{
+			Charts: addons.Charts{Dir: filepath.Join(d.config.ReleaseDir, chartsDir), Scratch: d.config.Scratch},
+			Log:    d.log, Patience: time.Minute, Poll: 5 * time.Second,
+		},
 	}); err != nil {
 		return nil, err
 	}

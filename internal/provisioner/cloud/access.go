@@ -22,6 +22,8 @@ type Access struct {
 	// CA is who has signed the endpoint's certificate, as PEM; empty where it is one that everybody trusts.
 	CA    []byte
 	Token cloudapi.Token
+
+	environment map[string]string
 }
 
 // reach is what access to a cluster is made from.
@@ -57,7 +59,12 @@ func (p *Provisioner) Access(ctx context.Context, cluster *v1alpha1.Cluster) (*A
 	if err != nil {
 		return nil, err
 	}
-	return translate.access(ctx, reach{account: account, environment: environment, made: made, now: time.Now()})
+	access, err := translate.access(ctx, reach{account: account, environment: environment, made: made, now: time.Now()})
+	if err != nil {
+		return nil, err
+	}
+	access.environment = environment
+	return access, nil
 }
 
 func (inAWS) access(ctx context.Context, r reach) (*Access, error) {

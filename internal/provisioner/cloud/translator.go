@@ -8,6 +8,7 @@ import (
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	awsapi "plasmacloud.io/plasmacloud/internal/cloudapi/aws"
 	"plasmacloud.io/plasmacloud/internal/deployer"
+	"plasmacloud.io/plasmacloud/internal/provisioner/cloud/addons"
 	"plasmacloud.io/plasmacloud/internal/terraform"
 	"plasmacloud.io/plasmacloud/internal/terraform/aws"
 	"plasmacloud.io/plasmacloud/internal/terraform/azure"
@@ -56,6 +57,8 @@ type translator interface {
 	clusterFacts() clusterFacts
 	// access makes access to a cluster.
 	access(ctx context.Context, r reach) (*Access, error)
+	// addons are those of a cluster.
+	addons(f furnished) (addons.Set, error)
 }
 
 func translatorOf(provider v1alpha1.Provider) (translator, error) {

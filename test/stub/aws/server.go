@@ -81,6 +81,19 @@ func (s *Server) Inventory() map[string]int {
 // byDefault tells whether AWS makes a thing along with a VPC.
 func byDefault(data tree) bool { return data["default"] == true || data["isDefault"] == true }
 
+// Names of all things of a kind that has some, the oldest first.
+func (s *Server) Names(kind string) []string {
+	s.Lock()
+	defer s.Unlock()
+	var names []string
+	for _, t := range s.all(kind, nil) {
+		if name, ok := t.data["name"].(string); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Change alters something behind everybody's back: drift.
 func (s *Server) Change(kind string, change func(data map[string]any, tags map[string]string)) int {
 	s.Lock()

@@ -1,15 +1,11 @@
 package addons
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +20,7 @@ import (
 
 	"plasmacloud.io/plasmacloud/internal/terraform/aws"
 	"plasmacloud.io/plasmacloud/internal/testapi"
+	"plasmacloud.io/plasmacloud/internal/testchart"
 )
 
 var api *testapi.Server
@@ -44,38 +41,6 @@ spec:
     storage: true
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
-
-// archive writes a chart of a name and version: a ConfigMap with the values that it was given, and further files.
-func archive(t *testing.T, dir, name, version string, more map[string]string) {
-	t.Helper()
-	files := map[string]string{
-		"Chart.yaml":               fmt.Sprintf("apiVersion: v2\nname: %s\nversion: %s\n", name, version),
-		"templates/configmap.yaml": fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: {{.Release.Namespace}}}\ndata: {version: %q, values: {{.Values | toJson | quote}}}\n", name, version),
-	}
-	for path, content := range more {
-		files[path] = content
-	}
-	var out bytes.Buffer
-	compressed := gzip.NewWriter(&out)
-	writer := tar.NewWriter(compressed)
-	for path, content := range files {
-		if err := writer.WriteHeader(&tar.Header{Name: name + "/" + path, Mode: 0o644, Size: int64(len(content))}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := writer.Write([]byte(content)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := compressed.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, name+"-"+version+".tgz"), out.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
 
 func newInstaller(t *testing.T) *Installer {
 	t.Helper()
@@ -160,8 +125,8 @@ func TestAClusterOfEKSGetsItsAddons(t *testing.T) {
 		t.Errorf("%v, %v", class, err)
 	}
 	// With them, there are what they bring and what they are told to make.
-	archive(t, i.Charts.Dir, "aws-load-balancer-controller", "1.13.0", nil)
-	archive(t, i.Charts.Dir, "karpenter", "1.8.1", map[string]string{
+	testchart.Write(t, i.Charts.Dir, "aws-load-balancer-controller", "1.13.0", nil)
+	testchart.Write(t, i.Charts.Dir, "karpenter", "1.8.1", map[string]string{
 		"crds/pools.yaml": fmt.Sprintf(definition, "nodepools", "NodePool", "karpenter.sh"), "crds/classes.yaml": fmt.Sprintf(definition, "ec2nodeclasses", "EC2NodeClass", "karpenter.k8s.aws"),
 	})
 	for range 2 { // again changes nothing
@@ -192,10 +157,10 @@ func TestReleasesFollowTheirCharts(t *testing.T) {
 	chart := func(value string) Set {
 		return Set{Charts: []Chart{{Name: "thing", Namespace: namespace, Values: map[string]any{"colour": value}}}}
 	}
-	archive(t, i.Charts.Dir, "thing", "1.9.0", nil)
-	archive(t, i.Charts.Dir, "thing-else", "3.0.0", nil)
+	testchart.Write(t, i.Charts.Dir, "thing", "1.9.0", nil)
+	testchart.Write(t, i.Charts.Dir, "thing-else", "3.0.0", nil)
 	i.mustInstall(t, chart("red"), "")
-	archive(t, i.Charts.Dir, "thing", "1.10.0", nil)
+	testchart.Write(t, i.Charts.Dir, "thing", "1.10.0", nil)
 	i.mustInstall(t, chart("red"), "")
 	if have := content(t, namespace, "thing"); have["version"] != "1.10.0" {
 		t.Errorf("%v", have)
@@ -208,7 +173,7 @@ func TestReleasesFollowTheirCharts(t *testing.T) {
 
 func TestAnInstallationThatWasKilledIsTakenUp(t *testing.T) {
 	i, namespace := newInstaller(t), api.Namespace(t)
-	archive(t, i.Charts.Dir, "thing", "1.0.0", nil)
+	testchart.Write(t, i.Charts.Dir, "thing", "1.0.0", nil)
 	set := Set{Charts: []Chart{{Name: "thing", Namespace: namespace}}}
 	i.mustInstall(t, set, "")
 	pend(t, i, namespace, "thing")
@@ -220,11 +185,8 @@ func TestAnInstallationThatWasKilledIsTakenUp(t *testing.T) {
 
 func TestChartsComeFromARepository(t *testing.T) {
 	i, namespace, dir := newInstaller(t), api.Namespace(t), t.TempDir()
-	archive(t, dir, "thing", "2.0.0", nil)
-	index := "apiVersion: v1\nentries:\n  thing:\n  - {apiVersion: v2, name: thing, version: 2.0.0, urls: [thing-2.0.0.tgz]}\n"
-	if err := os.WriteFile(filepath.Join(dir, "index.yaml"), []byte(index), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testchart.Write(t, dir, "thing", "2.0.0", nil)
+	testchart.Index(t, dir, "thing", "2.0.0")
 	server := httptest.NewServer(http.FileServer(http.Dir(dir)))
 	defer server.Close()
 	set := Set{Charts: []Chart{{Name: "thing", Namespace: namespace}, {Name: "nothing", Namespace: namespace}}}

@@ -30,12 +30,12 @@ func needs(cloud string) []string {
 }
 
 // Products are the scenarios of the clouds that the environment names. The error tells all that is missing.
-func Products(environment func(string) string) ([]*byoclab.Product, error) {
+func Products(environment func(string) string) ([]*byoclab.Life, error) {
 	names := strings.FieldsFunc(environment(VariableClouds), func(r rune) bool { return r == ',' || r == ' ' })
 	if len(names) == 0 {
 		return nil, errors.New("no cloud is named: CLOUDS is one or more of aws, gcp and azure, and what is made there costs money")
 	}
-	var products []*byoclab.Product
+	var products []*byoclab.Life
 	var problems []error
 	for _, name := range names {
 		wanted := needs(name)
@@ -63,8 +63,8 @@ func Products(environment func(string) string) ([]*byoclab.Product, error) {
 }
 
 // productOf is the scenario of a cloud whose variables are all there.
-func productOf(cloud string, environment func(string) string) (*byoclab.Product, error) {
-	p := &byoclab.Product{Provider: cloud, Timeout: "1h"}
+func productOf(cloud string, environment func(string) string) (*byoclab.Life, error) {
+	p := &byoclab.Life{Provider: cloud, Timeout: "1h"}
 	switch cloud {
 	case "aws":
 		p.Type, p.Secret = "eks", environment("AWS_SECRET_ACCESS_KEY")

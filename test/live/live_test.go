@@ -76,7 +76,7 @@ func TestLive(t *testing.T) {
 }
 
 // life makes a network, a cluster and a bucket, looks at them again, changes and removes them.
-func life(t *testing.T, p *byoclab.Product) {
+func life(t *testing.T, p *byoclab.Life) {
 	t.Cleanup(func() { sweep(t, p) })
 	p.CreateAccount(t)
 	p.CreateNetwork(t, "main", "10.0.0.0/16")
@@ -89,7 +89,7 @@ func life(t *testing.T, p *byoclab.Product) {
 }
 
 // sweep removes what a run that failed has left, and says so where it cannot: it costs money.
-func sweep(t *testing.T, p *byoclab.Product) {
+func sweep(t *testing.T, p *byoclab.Life) {
 	if !t.Failed() {
 		return
 	}

@@ -36,6 +36,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/deployer/remote"
 	"plasmacloud.io/plasmacloud/internal/provisioner"
 	"plasmacloud.io/plasmacloud/internal/provisioner/cloud"
+	"plasmacloud.io/plasmacloud/internal/provisioner/cloud/addons"
 	"plasmacloud.io/plasmacloud/internal/release"
 	"plasmacloud.io/plasmacloud/internal/task"
 	"plasmacloud.io/plasmacloud/internal/terraform"
@@ -126,7 +127,9 @@ func newLab(t *testing.T) *lab {
 	tasks := grpc.NewServer()
 	taskv1.RegisterTaskManagerServer(tasks, remote.New(remote.Config{Records: l.deployments, Account: l.Account, StateToken: tokens.Issue, Lease: pods.LeaseDuration, Log: log}))
 	mux.Handle("/"+taskv1.TaskManager_ServiceDesc.ServiceName+"/", tasks)
-	l.provisioner, err = cloud.New(cloud.Config{Deployments: l.deployments, States: states{l.states}, Resources: l, Poll: 200 * time.Millisecond})
+	l.provisioner, err = cloud.New(cloud.Config{
+		Deployments: l.deployments, States: states{l.states}, Resources: l, Environment: l.deployments.Environment, Addons: &addons.Installer{}, Poll: 200 * time.Millisecond,
+	})
 	must(t, err)
 	go l.kubelet(log)
 	t.Cleanup(func() {

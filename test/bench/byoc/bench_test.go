@@ -33,8 +33,8 @@ import (
 )
 
 const (
-	rounds       = 5
-	delay        = 2 * time.Second // what things in the stub take
+	rounds       = 3
+	delay        = 10 * time.Second // what slow things in the stub take
 	infraVersion = "v1.1.0"
 )
 

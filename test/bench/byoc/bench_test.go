@@ -34,7 +34,7 @@ import (
 
 const (
 	rounds       = 3
-	delay        = 10 * time.Second // what slow things in the stub take
+	delay        = 5 * time.Second // what slow things in the stub take
 	infraVersion = "v1.1.0"
 )
 

@@ -2,7 +2,7 @@
 // order to its last report, with everything that it does besides applying: plan, show, check, keep the state with the
 // platform, read outputs; and the same configurations, with the same variables, by `tofu init` and `tofu apply` in a folder,
 // in the same run, by turns. Then many stacks are planned at once by one deployer. In place of AWS is a stub: what is slow in
-// AWS, such as clusters, groups of nodes and NAT gateways, takes ten seconds there instead of minutes, and what we add, which
+// AWS, such as clusters, groups of nodes and NAT gateways, takes five seconds there instead of minutes, and what we add, which
 // is processor time mostly, weighs more than it would in a cloud. `make bench-byoc` runs it.
 //
 // A missed target is reported, never a failure: the numbers depend on the machine. BENCH_BYOC_STACKS is another number of

@@ -198,6 +198,10 @@ type K3sProgram struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.addons) || !has(self.addons.ingressNginx) || !has(self.addons.ingressNginx.enabled) || !self.addons.ingressNginx.enabled || (has(self.nodeGroups) && self.nodeGroups.exists(name, has(self.nodeGroups[name].roles) && 'ingress-nginx' in self.nodeGroups[name].roles))",fieldPath=".addons.ingressNginx",message="it runs on nodes with the role ingress-nginx, and no group has it; add it to the roles of a node group"
 // +kubebuilder:validation:XValidation:rule="self.type != 'K3s' || (self.controlPlane.replicas == 1) == (oldSelf.controlPlane.replicas == 1)",reason=FieldValueForbidden,fieldPath=".controlPlane.replicas",message="a single server keeps its objects in SQLite and several keep them in etcd, and one does not become the other; make a new cluster"
 // +kubebuilder:validation:XValidation:rule="!has(self.k3s) || self.type == 'K3s'",fieldPath=".k3s",message="only clusters of type K3s have it; remove it, or make a cluster of that type"
+// +kubebuilder:validation:XValidation:rule="!has(self.eks) || self.type == 'EKS'",fieldPath=".eks",message="only clusters of type EKS have it; remove it, or make a cluster of that type"
+// +kubebuilder:validation:XValidation:rule="!has(self.gke) || self.type == 'GKE'",fieldPath=".gke",message="only clusters of type GKE have it; remove it, or make a cluster of that type"
+// +kubebuilder:validation:XValidation:rule="!has(self.aks) || self.type == 'AKS'",fieldPath=".aks",message="only clusters of type AKS have it; remove it, or make a cluster of that type"
+// +kubebuilder:validation:XValidation:rule="!(self.type in ['EKS', 'GKE', 'AKS']) || (has(self.version) && self.version.matches('^v1[.][0-9]+$'))",fieldPath=".version",message="a cloud chooses the patch version itself; name the minor version, such as v1.35"
 type ClusterSpec struct {
 	// Type is how the control plane runs.
 	// +kubebuilder:default=Hosted
@@ -248,6 +252,15 @@ type ClusterSpec struct {
 	// K3s is what clusters of type K3s have of their own.
 	// +optional
 	K3s *K3s `json:"k3s,omitempty"`
+	// EKS is what clusters of type EKS have of their own.
+	// +optional
+	EKS *EKS `json:"eks,omitempty"`
+	// GKE is what clusters of type GKE have of their own.
+	// +optional
+	GKE *GKE `json:"gke,omitempty"`
+	// AKS is what clusters of type AKS have of their own.
+	// +optional
+	AKS *AKS `json:"aks,omitempty"`
 	// InfraVersion is the version of the infrastructure's configuration, for clusters in a cloud.
 	// +optional
 	// +kubebuilder:validation:MaxLength=20
@@ -297,6 +310,9 @@ type ClusterStatus struct {
 	// KubeconfigSecret holds the administrator's kubeconfigs.
 	// +optional
 	KubeconfigSecret string `json:"kubeconfigSecret,omitempty"`
+	// InfraVersion is the version of the infrastructure's configuration that a cluster in a cloud was made with.
+	// +optional
+	InfraVersion string `json:"infraVersion,omitempty"`
 	// AppliedTemplate tells a change of the nodes' number or the version from a change of anything else.
 	// +optional
 	AppliedTemplate string `json:"appliedTemplate,omitempty"`

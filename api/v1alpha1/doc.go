@@ -28,6 +28,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&NodeGroup{}, &NodeGroupList{},
 		&Machine{}, &MachineList{},
 		&Task{}, &TaskList{},
+		&Bucket{}, &BucketList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -119,6 +119,15 @@ type NetworkSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=20
 	SecurityGroups []SecurityGroup `json:"securityGroups,omitempty"`
+	// AWS is what networks in AWS have of their own.
+	// +optional
+	AWS *AWSNetwork `json:"aws,omitempty"`
+	// GCP is what networks in Google Cloud have of their own.
+	// +optional
+	GCP *GCPNetwork `json:"gcp,omitempty"`
+	// Azure is what networks in Azure have of their own.
+	// +optional
+	Azure *AzureNetwork `json:"azure,omitempty"`
 	// InfraVersion is the version of the infrastructure's configuration, for networks in a cloud; it stays until it is
 	// changed here.
 	// +optional
@@ -142,6 +151,7 @@ func (s *NetworkSpec) SecurityGroupOf(cluster string) SecurityGroup {
 
 // NetworkStatus is what became of it.
 type NetworkStatus struct {
+	StackStatus `json:",inline"`
 	// Phase is where the network is in its life, in one word.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
@@ -151,9 +161,22 @@ type NetworkStatus struct {
 	// ID that the provider knows the network by.
 	// +optional
 	ID string `json:"id,omitempty"`
+	// Subnets that a network in a cloud has there.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Subnets []NetworkSubnet `json:"subnets,omitempty"`
+	// ResourceGroup that a network in Azure is in.
+	// +optional
+	ResourceGroup string `json:"resourceGroup,omitempty"`
+	// NATAddresses that the network is seen under from outside, where the cloud tells them.
+	// +optional
+	// +listType=atomic
+	NATAddresses []string `json:"natAddresses,omitempty"`
 	// ObservedGeneration is the generation that the status speaks of.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions are Ready: clusters can be made in the network.
+	// Conditions are Ready: clusters can be made in the network. In a cloud also Progressing: a task changes it; and
+	// Stalled: a person has to act.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

@@ -80,7 +80,7 @@ func TestNamesOfKinds(t *testing.T) {
 	}
 	short := map[string][]string{
 		"Organization": {"org"}, "Project": {"proj"}, "User": {"usr"}, "AccessToken": {"token"}, "Account": {"acct"}, "Network": {"vpc", "net"},
-		"Cluster": {"k8s"}, "NodeGroup": {"ng"}, "Machine": {"instance"}, "Task": {"tsk"},
+		"Cluster": {"k8s"}, "NodeGroup": {"ng"}, "Machine": {"instance"}, "Task": {"tsk"}, "Bucket": {"bkt"},
 	}
 	seen := 0
 	for _, resource := range list.APIResources {
@@ -117,6 +117,7 @@ var columns = map[string]struct {
 	"NodeGroup": {"nodegroups", "replicas: 3, readyReplicas: 2, updatedReplicas: 3, phase: RUNNING",
 		[]string{"Cluster=dev", "Desired=3", "Ready=2", "Type=u1.medium", "Version=v1.36.3", "Status=RUNNING"}},
 	"Machine": {"machines", "address: 10.0.0.5, phase: RUNNING", []string{"Cluster=dev", "Group=workers", "Role=Worker", "Type=u1.medium", "Address=10.0.0.5", "Status=RUNNING"}},
+	"Bucket":  {"buckets", "id: assets-1a2b3c, phase: RUNNING", []string{"Cluster=shop", "ID=assets-1a2b3c", "Status=RUNNING"}},
 	"Task": {"tasks", "phase: Running, progress: 2/5, step: join, error: refused",
 		[]string{"Operation=Create", "Kind=Cluster", "Resource=dev", "Status=Running", "Progress=2/5", "Step=join", "Reason=node dev-workers-1: it is not ready", "Error=refused"}},
 }
@@ -241,7 +242,7 @@ func TestKubectlExplainsAndLists(t *testing.T) {
 	listed := kubectl(t, "get", "plasmacloud", "--namespace", namespace, "--output", "name")
 	for _, line := range []string{
 		"organization.plasmacloud.io/acme", "project.plasmacloud.io/shop", "user.plasmacloud.io/ada", "accesstoken.plasmacloud.io/ci", "account.plasmacloud.io/local",
-		"network.plasmacloud.io/default", "cluster.plasmacloud.io/dev", "nodegroup.plasmacloud.io/dev-workers", "machine.plasmacloud.io/dev-workers-1", "task.plasmacloud.io/dev-create-1",
+		"network.plasmacloud.io/default", "cluster.plasmacloud.io/dev", "nodegroup.plasmacloud.io/dev-workers", "machine.plasmacloud.io/dev-workers-1", "task.plasmacloud.io/dev-create-1", "bucket.plasmacloud.io/assets",
 	} {
 		if !slices.Contains(strings.Fields(listed), line) {
 			t.Errorf("kubectl get plasmacloud does not list %s:\n%s", line, listed)

@@ -28,7 +28,7 @@ type example struct {
 // examples are those of all rules in CEL; TestEveryRuleHasAnExample keeps the list whole.
 func examples() []example {
 	return slices.Concat(identityExamples(), accountExamples(), networkExamples(), clusterExamples(), versionExamples(),
-		clusterTransitions(), nodeGroupExamples(), ownedExamples(),
+		clusterTransitions(), cloudExamples(), nodeGroupExamples(), ownedExamples(),
 		templateExamples("Cluster", "nodeGroups: {w: {", "}}", "spec.nodeGroups[w]"),
 		templateExamples("NodeGroup", "cluster: dev, group: w, replicas: 2, template: {", "}", "spec.template"))
 }
@@ -141,9 +141,9 @@ func TestNames(t *testing.T) {
 	const anyFirst = "metadata.name: use 1 to 40 lower-case letters, digits and '-', beginning and ending with a letter or digit"
 	longest := strings.Repeat("a", 40)
 	for kind, message := range map[string]string{
-		"Organization": anyFirst, "Project": anyFirst, "Account": letterFirst, "Network": letterFirst, "Cluster": letterFirst,
+		"Organization": anyFirst, "Project": anyFirst, "Account": letterFirst, "Network": letterFirst, "Cluster": letterFirst, "Bucket": letterFirst,
 	} {
-		spec := map[string]string{"Project": "organization: acme"}[kind]
+		spec := map[string]string{"Project": "organization: acme", "Bucket": "cluster: shop"}[kind]
 		accepted, rejected := []string{"a", "dev-2", longest}, []string{longest + "a", "dev.example"}
 		if message == anyFirst {
 			accepted = append(accepted, "7up")

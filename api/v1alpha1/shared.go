@@ -22,6 +22,9 @@ const (
 	AnnotationRotateSSHKey = "plasmacloud.io/rotate-ssh-key"
 	// AnnotationForce lets a deletion go on without what is lost already.
 	AnnotationForce = "plasmacloud.io/force"
+	// AnnotationConsent names what a change of infrastructure in a cloud may replace or destroy although that loses
+	// something: addresses of resources as a plan shows them, separated by commas, or * for all.
+	AnnotationConsent = "plasmacloud.io/consent"
 	// AnnotationCancel on a Task asks its worker to stop at the end of the step that runs.
 	AnnotationCancel = "plasmacloud.io/cancel"
 

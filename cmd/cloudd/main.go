@@ -1,5 +1,6 @@
 // Command cloudd is the platform's daemon: controllers, task workers, identities and admission. As `cloudd api-balancer` it
-// is the load balancer before the API servers of one cluster.
+// is the load balancer before the API servers of one cluster, as `cloudd deploy` it does one operation in a cloud, and as
+// `cloudd deployer` those of an account, from wherever it runs.
 package main
 
 import (
@@ -11,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"plasmacloud.io/plasmacloud/internal/balancer"
 	"plasmacloud.io/plasmacloud/internal/cloudd"
 )
 
@@ -23,8 +23,8 @@ func main() {
 }
 
 func run() error {
-	if len(os.Args) > 1 && os.Args[1] == balancer.Command {
-		return balancer.RunCommand(ctrl.SetupSignalHandler(), os.Args[2:], slog.New(slog.NewJSONHandler(os.Stderr, nil)))
+	if len(os.Args) > 1 && cloudd.Subcommand(os.Args[1]) != nil {
+		return cloudd.Subcommand(os.Args[1])(ctrl.SetupSignalHandler(), os.Args[2:], slog.New(slog.NewJSONHandler(os.Stderr, nil)))
 	}
 	config := &cloudd.Config{RedisURL: os.Getenv("CLOUDD_REDIS_URL")}
 	flags := pflag.NewFlagSet("cloudd", pflag.ContinueOnError)

@@ -148,6 +148,7 @@ func rules() map[string]rule {
 		"nodegroups/scale": scale,
 		"machines":         on(machine),
 		"tasks":            on(task),
+		"buckets":          on(bucket),
 	}
 }
 

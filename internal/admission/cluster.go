@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/catalogue"
@@ -51,6 +52,15 @@ func cluster(ctx context.Context, q *question, object, old *v1alpha1.Cluster) er
 func (q *question) deleteCluster(ctx context.Context, object *v1alpha1.Cluster) error {
 	if object.Spec.DeletionProtection && object.DeletionTimestamp.IsZero() {
 		return forbidden("clusters", object, "it is protected from deletion; set spec.deletionProtection to false first")
+	}
+	if object.Spec.Type.InCloud() { // its buckets are reached through it, and in some clouds lie in its group
+		err := q.childless(ctx, "clusters", object, object.Namespace, children{"buckets", &v1alpha1.BucketList{}, func(child client.Object) bool {
+			bucket, ok := child.(*v1alpha1.Bucket)
+			return ok && bucket.Spec.Cluster == object.Name
+		}})
+		if err != nil {
+			return err
+		}
 	}
 	return q.forget(ctx, object)
 }
@@ -154,11 +164,6 @@ func orList(providers []v1alpha1.Provider) string {
 	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
-// inCloud tells whether versions and instance types are a cloud's, and so not in our catalogue.
-func inCloud(clusterType v1alpha1.ClusterType) bool {
-	return clusterType == v1alpha1.ClusterEKS || clusterType == v1alpha1.ClusterGKE || clusterType == v1alpha1.ClusterAKS
-}
-
 // offered checks type, version and the control plane's instance type against the catalogue. What was there before is no
 // reason to refuse another change, even where the catalogue has lost it since.
 func (q *question) offered(object, old *v1alpha1.Cluster) field.ErrorList {
@@ -173,7 +178,7 @@ func (q *question) offered(object, old *v1alpha1.Cluster) field.ErrorList {
 		}
 		wrong = append(wrong, field.NotSupported(at.Child("type"), spec.Type, types))
 	}
-	if inCloud(spec.Type) {
+	if spec.Type.InCloud() { // versions and instance types are the cloud's
 		return wrong
 	}
 	if old == nil || old.Spec.Version != spec.Version {
@@ -210,7 +215,7 @@ func (q *question) groups(object, old *v1alpha1.Cluster) field.ErrorList {
 
 func (q *question) size(at *field.Path, clusterType v1alpha1.ClusterType, group v1alpha1.NodeGroupTemplate) field.ErrorList {
 	var wrong field.ErrorList
-	if _, err := q.catalogue.InstanceType(group.InstanceType); err != nil && !inCloud(clusterType) {
+	if _, err := q.catalogue.InstanceType(group.InstanceType); err != nil && !clusterType.InCloud() {
 		return append(wrong, field.Invalid(at.Child("instanceType"), group.InstanceType, err.Error()))
 	}
 	size, err := q.catalogue.NodeSize(group)

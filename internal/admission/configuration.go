@@ -55,7 +55,7 @@ func Configuration(endpoint admissionregistrationv1.WebhookClientConfig, platfor
 			MatchConditions:         matchConditions(platform),
 			Rules: []admissionregistrationv1.RuleWithOperations{
 				asks([]admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
-					"projects", "users", "accesstokens", "accounts", "networks", "clusters", "nodegroups", "nodegroups/scale", "machines", "tasks"),
+					"projects", "users", "accesstokens", "accounts", "networks", "clusters", "nodegroups", "nodegroups/scale", "machines", "tasks", "buckets"),
 				asks([]admissionregistrationv1.OperationType{admissionregistrationv1.Delete},
 					"organizations", "projects", "accounts", "networks", "clusters"),
 			},

@@ -64,7 +64,7 @@ func organization(ctx context.Context, q *question, object, _ *v1alpha1.Organiza
 
 func (q *question) deleteProject(ctx context.Context, object *v1alpha1.Project) error {
 	return q.childless(ctx, "projects", object, v1alpha1.NamespacePrefix+object.Name,
-		children{"clusters", &v1alpha1.ClusterList{}, all}, children{"networks", &v1alpha1.NetworkList{}, all})
+		children{"buckets", &v1alpha1.BucketList{}, all}, children{"clusters", &v1alpha1.ClusterList{}, all}, children{"networks", &v1alpha1.NetworkList{}, all})
 }
 
 func (q *question) deleteAccount(ctx context.Context, object *v1alpha1.Account) error {

@@ -32,6 +32,8 @@ func TestParentsStayWhileTheyHaveChildren(t *testing.T) {
 		"cluster":                             {world: world(), object: k8s("dev")},
 		"protected cluster":                   {world: world(), object: k8s("dev", func(s *v1alpha1.ClusterSpec) { s.DeletionProtection = true }), want: []string{`clusters.plasmacloud.io "dev" is forbidden: it is protected from deletion; set spec.deletionProtection to false first`}},
 		"protected cluster that is going":     {world: world(), object: gone(k8s("dev", func(s *v1alpha1.ClusterSpec) { s.DeletionProtection = true }))},
+		"cluster in a cloud with buckets":     {world: []client.Object{bkt("assets", "dev"), bkt("other", "web")}, object: k8s("dev", func(s *v1alpha1.ClusterSpec) { s.Type = v1alpha1.ClusterEKS }), want: []string{"it still has buckets: assets; delete them first"}},
+		"project with buckets":                {world: []client.Object{bkt("assets", "dev")}, object: proj("shop", "acme", nil), want: []string{"it still has buckets: assets"}},
 		"machine, which nobody asks about":    {object: named(&v1alpha1.Machine{}, home, "m")},
 		"node group, which nobody asks about": {object: group("dev", 1)},
 	} {

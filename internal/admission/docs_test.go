@@ -18,7 +18,7 @@ import (
 )
 
 // pages are the documentation of the kinds, parents first.
-var pages = []string{"Organization", "Project", "User", "AccessToken", "Account", "Network", "Cluster", "NodeGroup", "Machine", "Task"}
+var pages = []string{"Organization", "Project", "User", "AccessToken", "Account", "Network", "Cluster", "NodeGroup", "Machine", "Task", "Bucket"}
 
 func page(t *testing.T, kind string) string {
 	t.Helper()

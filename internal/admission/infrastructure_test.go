@@ -48,6 +48,9 @@ func TestNetworks(t *testing.T) {
 			check(t, validator(t, append(world(), acct("azure", v1alpha1.ProviderAzure))...).Handle(t.Context(), creating(t, test.object)), test.want...)
 		})
 	}
+	other := vpc("more", "aws", "10.1.0.0/16")
+	other.Spec.GCP = &v1alpha1.GCPNetwork{}
+	check(t, validator(t, world()...).Handle(t.Context(), creating(t, other)), "spec.gcp: Forbidden: account aws is of provider AWS; remove it, or name an account of provider GCP")
 	check(t, validator(t, gone(acct("local", v1alpha1.ProviderLocal)), proj("shop", "acme", nil)).Handle(t.Context(), creating(t, vpc("x", "local", "10.1.0.0/16"))),
 		"spec.account", "it is being deleted; name another one")
 }

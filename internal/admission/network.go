@@ -30,12 +30,36 @@ func network(ctx context.Context, q *question, object, _ *v1alpha1.Network) erro
 	if err != nil || wrong != nil {
 		return orInvalid(err, "Network", object, wrong)
 	}
-	wrong, err = q.parent(ctx, field.NewPath("spec", "account"), object.Namespace, object.Spec.Account, &v1alpha1.Account{},
+	from := &v1alpha1.Account{}
+	wrong, err = q.parent(ctx, field.NewPath("spec", "account"), object.Namespace, object.Spec.Account, from,
 		fmt.Sprintf("create it with `cloud account create %s`, or name another one", object.Spec.Account))
 	if err != nil || wrong != nil {
 		return orInvalid(err, "Network", object, wrong)
 	}
+	if err := invalid("Network", object, foreign(object, from)); err != nil {
+		return err
+	}
 	return q.claimRange(ctx, home, object)
+}
+
+// foreign are options of another cloud than that of the network's account.
+func foreign(object *v1alpha1.Network, from *v1alpha1.Account) field.ErrorList {
+	var wrong field.ErrorList
+	for _, options := range []struct {
+		name     string
+		given    bool
+		provider v1alpha1.Provider
+	}{
+		{"aws", object.Spec.AWS != nil, v1alpha1.ProviderAWS},
+		{"gcp", object.Spec.GCP != nil, v1alpha1.ProviderGCP},
+		{"azure", object.Spec.Azure != nil, v1alpha1.ProviderAzure},
+	} {
+		if options.given && from.Spec.Provider != options.provider {
+			wrong = append(wrong, field.Forbidden(field.NewPath("spec", options.name),
+				fmt.Sprintf("account %s is of provider %s; remove it, or name an account of provider %s", from.Name, from.Spec.Provider, options.provider)))
+		}
+	}
+	return wrong
 }
 
 // orInvalid is the failure, or the refusal.

@@ -14,6 +14,7 @@ import (
 
 	"plasmacloud.io/plasmacloud/internal/cli/account"
 	"plasmacloud.io/plasmacloud/internal/cli/auth"
+	"plasmacloud.io/plasmacloud/internal/cli/bucket"
 	"plasmacloud.io/plasmacloud/internal/cli/command"
 	"plasmacloud.io/plasmacloud/internal/cli/contexts"
 	"plasmacloud.io/plasmacloud/internal/cli/exit"
@@ -73,7 +74,7 @@ func New(s *session.Session, installer platform.Installer) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add("clusters", "Clusters:", k8s.Command(s, nodegroup.Command(s)), vpc.Command(s), instance.Command(s), task.Command(s), account.Command(s))
+	add("clusters", "Clusters:", k8s.Command(s, nodegroup.Command(s)), vpc.Command(s), instance.Command(s), task.Command(s), account.Command(s), bucket.Command(s))
 	add("offer", "What there is to choose from:", offer.VersionsCommand(s), offer.InstanceTypesCommand(s), offer.PresetsCommand(s))
 	add("identity", "Identity:", auth.Login(s), auth.Logout(s), auth.Whoami(s), org.Command(s), project.Command(s), user.Command(s), token.Command(s))
 	add("platform", "The platform:", platform.Up(s, installer), platform.Down(s, installer), platform.Status(s, installer))

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"plasmacloud.io/plasmacloud/internal/cli/account"
+	"plasmacloud.io/plasmacloud/internal/cli/bucket"
 	"plasmacloud.io/plasmacloud/internal/cli/instance"
 	"plasmacloud.io/plasmacloud/internal/cli/k8s"
 	"plasmacloud.io/plasmacloud/internal/cli/k8s/nodegroup"
@@ -127,6 +128,7 @@ func TestColumnsAreThoseOfKubectl(t *testing.T) {
 	add("nodegroups", names(nodegroup.Kind()))
 	add("machines", names(instance.Kind()))
 	add("tasks", names(task.Kind()))
+	add("buckets", names(bucket.Kind()))
 	for plural, have := range columns {
 		content, err := os.ReadFile("../../api/crd/plasmacloud.io_" + plural + ".yaml")
 		if err != nil {

@@ -82,6 +82,7 @@ func newWorld(t *testing.T) *world {
 		&v1alpha1.Machine{}:      {"spec.cluster": func(o client.Object) []string { return []string{o.(*v1alpha1.Machine).Spec.Cluster} }},
 		&v1alpha1.NodeGroup{}:    {"spec.cluster": func(o client.Object) []string { return []string{o.(*v1alpha1.NodeGroup).Spec.Cluster} }},
 		&v1alpha1.Task{}:         {"spec.resource.name": func(o client.Object) []string { return []string{o.(*v1alpha1.Task).Spec.Resource.Name} }},
+		&v1alpha1.Bucket{}:       {"spec.cluster": func(o client.Object) []string { return []string{o.(*v1alpha1.Bucket).Spec.Cluster} }},
 		&v1alpha1.Organization{}: {},
 		&v1alpha1.User{}:         {},
 		&v1alpha1.Project{}:      {},

@@ -34,7 +34,9 @@ type Daemon struct {
 	hosted  *hostedClusters
 	// machines are clusters on machines; they come with the hosted ones.
 	machines *machineClusters
-	offers   *offers
+	// clouds are infrastructure in clouds; nil where the installation makes none.
+	clouds *clouds
+	offers *offers
 	// Version of the platform, and the name of this process.
 	Version, Identity string
 }
@@ -53,6 +55,9 @@ func Run(ctx context.Context, config *Config, api *rest.Config, version, identit
 	if config.has(RoleControllers) || config.has(RoleWorkers) {
 		if d.hosted, err = d.newHostedClusters(); err != nil {
 			return err
+		}
+		if d.clouds, err = d.newClouds(ctx); err != nil {
+			return fmt.Errorf("set up clouds: %w", err)
 		}
 	}
 	for _, part := range []struct {

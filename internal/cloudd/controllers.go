@@ -9,10 +9,12 @@ import (
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/controller/account"
+	"plasmacloud.io/plasmacloud/internal/controller/bucket"
 	"plasmacloud.io/plasmacloud/internal/controller/cluster"
 	"plasmacloud.io/plasmacloud/internal/controller/network"
 	"plasmacloud.io/plasmacloud/internal/controller/organization"
 	"plasmacloud.io/plasmacloud/internal/controller/project"
+	"plasmacloud.io/plasmacloud/internal/controller/stack"
 	"plasmacloud.io/plasmacloud/internal/controller/used"
 	"plasmacloud.io/plasmacloud/internal/iam/rbac"
 	"plasmacloud.io/plasmacloud/internal/usage"
@@ -26,21 +28,28 @@ func (d *Daemon) setupControllers() error {
 	if err := metrics.Registry.Register(newPhases(c, d.manager.Elected())); err != nil {
 		return err
 	}
+	keeper := d.keeper()
 	return errors.Join(
 		(&organization.Reconciler{Client: c, Objects: organizationObjects}).SetupWithManager(d.manager),
 		(&project.Reconciler{Client: c, Objects: projectObjects}).SetupWithManager(d.manager),
 		(&used.Projects{Client: c, Sizes: d.sizes}).SetupWithManager(d.manager),
 		(&used.Organizations{Client: c}).SetupWithManager(d.manager),
 		(&account.Reconciler{
-			Client: c, SSH: d.drivers.hosts,
+			Client: c, SSH: d.drivers.hosts, Clouds: d.clouds,
 			Daemon: rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: d.config.Namespace, Name: serviceAccount},
 		}).SetupWithManager(d.manager),
-		(&network.Reconciler{Client: c}).SetupWithManager(d.manager),
+		(&network.Reconciler{Client: c, Keeper: keeper}).SetupWithManager(d.manager),
+		(&bucket.Reconciler{Client: c, Keeper: keeper}).SetupWithManager(d.manager),
 		(&cluster.Reconciler{
 			Client: c, Recorder: d.manager.GetEventRecorder("cloudd"), Concurrency: d.config.Concurrency,
 		}).SetupWithManager(d.manager),
 		d.hosted.setupControllers(),
 	)
+}
+
+// keeper has tasks make what is in clouds.
+func (d *Daemon) keeper() *stack.Keeper {
+	return &stack.Keeper{Client: d.manager.GetClient(), Recorder: d.manager.GetEventRecorder("cloudd")}
 }
 
 // sizes are those of the catalogue.

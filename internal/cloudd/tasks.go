@@ -13,6 +13,7 @@ import (
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	taskcontroller "plasmacloud.io/plasmacloud/internal/controller/task"
 	"plasmacloud.io/plasmacloud/internal/provisioner"
+	"plasmacloud.io/plasmacloud/internal/provisioner/cloud"
 	"plasmacloud.io/plasmacloud/internal/provisioner/fake"
 	"plasmacloud.io/plasmacloud/internal/task"
 	"plasmacloud.io/plasmacloud/internal/task/memory"
@@ -75,7 +76,7 @@ func (d *Daemon) setupWorkers(queue task.Queue) error {
 	}
 	worker, err := task.NewWorker(task.Config{
 		Record:   record.New(d.manager.GetClient(), d.manager.GetAPIReader(), clock.RealClock{}),
-		Planner:  d.provisioners(),
+		Planner:  d.planner(),
 		Identity: d.Identity, Version: d.Version, Clock: clock.RealClock{}, Log: d.log, Observer: observer,
 	})
 	if err != nil {
@@ -91,6 +92,16 @@ func (d *Daemon) setupWorkers(queue task.Queue) error {
 	return d.manager.Add(always(run))
 }
 
+// planner knows the steps of all tasks.
+func (d *Daemon) planner() task.Planner {
+	kinds := provisioner.Kinds{Clusters: d.provisioners()}
+	if d.clouds != nil {
+		stacks := cloud.Stacks{Provisioner: d.clouds.provisioner}
+		kinds.Others = map[string]task.Planner{"Network": stacks, "Bucket": stacks}
+	}
+	return kinds
+}
+
 // provisioners know the types of clusters.
 func (d *Daemon) provisioners() provisioner.Set {
 	set := provisioner.Set{
@@ -99,6 +110,11 @@ func (d *Daemon) provisioners() provisioner.Set {
 	}
 	for kind, each := range d.machines.byType {
 		set[kind] = each
+	}
+	if d.clouds != nil {
+		for _, kind := range []v1alpha1.ClusterType{v1alpha1.ClusterEKS, v1alpha1.ClusterGKE, v1alpha1.ClusterAKS} {
+			set[kind] = d.clouds.provisioner
+		}
 	}
 	return set
 }

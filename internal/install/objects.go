@@ -23,6 +23,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/catalogue"
 	"plasmacloud.io/plasmacloud/internal/cli/platform"
 	"plasmacloud.io/plasmacloud/internal/iam/rbac"
+	"plasmacloud.io/plasmacloud/internal/release"
 )
 
 // defaultName is that of the organization, project and network that everybody begins with.
@@ -90,7 +91,7 @@ func (in *installation) applyRoles(ctx context.Context, _ platform.UpOptions) er
 
 // applyCatalogue publishes what the installation offers.
 func (in *installation) applyCatalogue(ctx context.Context) error {
-	offered, err := catalogue.New(in.release.Versions(), clusterTypes())
+	offered, err := catalogue.New(in.release.Versions(), in.clusterTypes())
 	if err != nil {
 		return err
 	}
@@ -141,19 +142,33 @@ func (in *installation) reserved(ctx context.Context, nodes []corev1.Node) ([]st
 }
 
 // clusterTypes are those whose engine this version has.
-func clusterTypes() []catalogue.ClusterType {
+func (in *installation) clusterTypes() []catalogue.ClusterType {
 	lifecycle := []catalogue.Capability{
 		catalogue.CanCreate, catalogue.CanDelete, catalogue.CanScale, catalogue.CanUpgrade, catalogue.CanRepair,
 	}
 	onMachines := []catalogue.Capability{
 		catalogue.CanCreate, catalogue.CanDelete, catalogue.CanScale, catalogue.CanRepair, catalogue.CanKubeconfig,
 	}
-	return []catalogue.ClusterType{
+	types := []catalogue.ClusterType{
 		{Name: v1alpha1.ClusterHosted, Capabilities: append(slices.Clone(lifecycle), catalogue.CanKubeconfig)},
 		{Name: v1alpha1.ClusterKubeadm, Capabilities: onMachines},
 		{Name: v1alpha1.ClusterK3s, Capabilities: onMachines},
 		{Name: v1alpha1.ClusterFake, Capabilities: lifecycle},
 	}
+	// Deployers need the release, as clusters on machines do; and the part of it for clouds.
+	built, err := release.OpenCloud(in.release.Dir())
+	if err != nil || !in.embedded() {
+		return types
+	}
+	for _, cloud := range []struct {
+		provider string
+		name     v1alpha1.ClusterType
+	}{{"aws", v1alpha1.ClusterEKS}, {"google", v1alpha1.ClusterGKE}, {"azurerm", v1alpha1.ClusterAKS}} {
+		if built.Has(cloud.provider) {
+			types = append(types, catalogue.ClusterType{Name: cloud.name, Capabilities: append(slices.Clone(lifecycle), catalogue.CanKubeconfig)})
+		}
+	}
+	return types
 }
 
 // applyAdmission makes the API server ask the daemon, whose certificate the platform's own authority has signed.

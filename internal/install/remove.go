@@ -60,7 +60,7 @@ func (in *installation) removeObjects(ctx context.Context) error {
 	}
 	return in.until(ctx, func(ctx context.Context) (bool, error) {
 		left := 0
-		for _, resource := range []string{"clusters", "networks", "accounts", "projects", "accesstokens", "users", "organizations"} {
+		for _, resource := range []string{"buckets", "clusters", "networks", "accounts", "projects", "accesstokens", "users", "organizations"} {
 			found, err := in.dynamic.Resource(v1alpha1.GroupVersion.WithResource(resource)).List(ctx, metav1.ListOptions{})
 			if apierrors.IsNotFound(err) {
 				continue // the kind is gone

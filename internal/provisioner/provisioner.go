@@ -18,6 +18,15 @@ const (
 	OutputNodes      = "nodes"            // how many nodes there are
 	OutputReadyNodes = "readyNodes"       // how many of them are ready
 	OutputKubeconfig = "kubeconfigSecret" // the Secret with the administrator's kubeconfigs
+	// OutputInfraVersion is the version of the configuration that infrastructure in a cloud is made with, OutputPlan what is
+	// done to it, in words.
+	OutputInfraVersion = "infraVersion"
+	OutputPlan         = "plan"
+	// OutputNetwork is what a network in a cloud has there: a NetworkStatus in JSON. OutputID is what a cloud knows a bucket by.
+	OutputNetwork = "network"
+	OutputID      = "id"
+	// OutputAddons says which add-ons of a cluster in a cloud are missing, and why; it is empty where none is.
+	OutputAddons = "addons"
 	// OutputInventory is what the cluster has made outside itself, each as Kind/name, separated by commas. It is set when
 	// the first of it is about to be made, and shrinks as a deletion goes on; it is empty when nothing is left.
 	OutputInventory = "inventory"
@@ -35,6 +44,22 @@ type Provisioner interface {
 type Set map[v1alpha1.ClusterType]Provisioner
 
 var _ task.Planner = Set(nil)
+
+// Kinds are the planners of resources that are no clusters, by kind, besides those that make clusters.
+type Kinds struct {
+	Clusters Set
+	Others   map[string]task.Planner
+}
+
+var _ task.Planner = Kinds{}
+
+// Steps implements task.Planner.
+func (k Kinds) Steps(t *v1alpha1.Task, object task.Object) ([]task.Step, error) {
+	if planner := k.Others[t.Spec.Resource.Kind]; planner != nil {
+		return planner.Steps(t, object)
+	}
+	return k.Clusters.Steps(t, object)
+}
 
 // Steps implements task.Planner.
 func (s Set) Steps(t *v1alpha1.Task, object task.Object) ([]task.Step, error) {

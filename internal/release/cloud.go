@@ -39,6 +39,12 @@ func (c *Cloud) Tofu() (string, error) { return c.Binary("tofu") }
 // Mirror is the folder that tofu installs providers from.
 func (c *Cloud) Mirror() string { return filepath.Join(c.dir, MirrorDir) }
 
+// Has tells whether there is a provider, such as aws.
+func (c *Cloud) Has(provider string) bool {
+	_, err := c.Lock(provider)
+	return err == nil
+}
+
 // Lock is the lock file of a provider, such as aws.
 func (c *Cloud) Lock(provider string) (string, error) {
 	var have []string

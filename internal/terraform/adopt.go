@@ -85,7 +85,7 @@ func isAbsent(err error) bool {
 	if !errors.As(err, &failed) {
 		return false
 	}
-	for _, text := range []string{"Cannot import non-existent remote object", "couldn't find resource", "not found", "NotFound", "notFound", "404"} {
+	for _, text := range []string{"Cannot import non-existent remote object", "couldn't find resource", "not found", "NotFound", "notFound", "404", "No association found"} {
 		if strings.Contains(failed.Message, text) {
 			return true
 		}

@@ -149,6 +149,12 @@ func (r Resource) Text(name string) string {
 	return text
 }
 
+// Number is a field's whole number; false if it has none, or one that is not known yet.
+func (r Resource) Number(name string) (int, bool) {
+	number, ok := r.fields[name].(float64)
+	return int(number), ok
+}
+
 // Flag is a field's truth.
 func (r Resource) Flag(name string) bool {
 	flag, _ := r.fields[name].(bool)

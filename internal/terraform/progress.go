@@ -35,8 +35,8 @@ type Diagnostic struct {
 
 func (d Diagnostic) String() string {
 	parts := make([]string, 0, 3)
-	for _, part := range []string{d.Address, d.Summary, strings.Join(strings.Fields(d.Detail), " ")} {
-		if part != "" {
+	for _, part := range []string{d.Address, d.Summary, d.Detail} {
+		if part = strings.Join(strings.Fields(part), " "); part != "" {
 			parts = append(parts, strings.TrimSuffix(part, "."))
 		}
 	}

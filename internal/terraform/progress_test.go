@@ -66,3 +66,10 @@ func TestSecretsAreTakenOut(t *testing.T) {
 		t.Errorf("a part of the key file: %q", got)
 	}
 }
+
+func TestADiagnosticIsOneLine(t *testing.T) {
+	told := Diagnostic{Address: "azurerm_kubernetes_cluster.this", Summary: "parsing \"x\":\n\nExpected:\n > y", Detail: "  see\n\tabove. "}
+	if got, want := told.String(), `azurerm_kubernetes_cluster.this: parsing "x": Expected: > y: see above`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

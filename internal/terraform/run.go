@@ -206,7 +206,7 @@ func (w *Workspace) State(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, w.fail(ctx, "read state of", nil, err)
 	}
-	resources, err := readState([]byte(raw))
+	resources, err := ReadState([]byte(raw))
 	if err != nil {
 		return nil, w.fail(ctx, "read state of", nil, err)
 	}

@@ -6,8 +6,25 @@ import (
 	"strings"
 )
 
-// readState lists the resources of a state, by address, with the cloud's names for them.
-func readState(raw []byte) (map[string]string, error) {
+// ReadOutputs are the outputs of a state, by name.
+func ReadOutputs(raw []byte) (map[string]json.RawMessage, error) {
+	var state struct {
+		Outputs map[string]struct {
+			Value json.RawMessage `json:"value"`
+		} `json:"outputs"`
+	}
+	if err := json.Unmarshal(raw, &state); err != nil {
+		return nil, fmt.Errorf("read outputs of a state: %w", err)
+	}
+	outputs := make(map[string]json.RawMessage, len(state.Outputs))
+	for name, output := range state.Outputs {
+		outputs[name] = output.Value
+	}
+	return outputs, nil
+}
+
+// ReadState lists the resources of a state, by address, with the cloud's names for them.
+func ReadState(raw []byte) (map[string]string, error) {
 	resources := make(map[string]string)
 	if len(strings.TrimSpace(string(raw))) == 0 {
 		return resources, nil

@@ -177,17 +177,17 @@ Lock Info:
 }
 
 func TestAStateIsReadByAddress(t *testing.T) {
-	got, err := readState([]byte(`{"version":4,"resources":[
+	got, err := ReadState([]byte(`{"version":4,"resources":[
 		{"mode":"managed","type":"aws_vpc","name":"this","instances":[{"attributes":{"id":"vpc-1"}}]},
 		{"mode":"managed","module":"module.a","type":"aws_subnet","name":"s","instances":[{"index_key":"x","attributes":{"id":"subnet-1"}},{"index_key":1,"attributes":{}}]},
 		{"mode":"data","type":"aws_partition","name":"this","instances":[{"attributes":{"id":"aws"}}]}]}`))
 	if err != nil || len(got) != 3 || got["aws_vpc.this"] != "vpc-1" || got[`module.a.aws_subnet.s["x"]`] != "subnet-1" {
-		t.Errorf("readState = %v, %v", got, err)
+		t.Errorf("ReadState = %v, %v", got, err)
 	}
-	if got, err := readState(nil); err != nil || len(got) != 0 {
-		t.Errorf("readState of nothing = %v, %v", got, err)
+	if got, err := ReadState(nil); err != nil || len(got) != 0 {
+		t.Errorf("ReadState of nothing = %v, %v", got, err)
 	}
-	if _, err := readState([]byte("{")); err == nil {
-		t.Error("readState of nonsense: want an error")
+	if _, err := ReadState([]byte("{")); err == nil {
+		t.Error("ReadState of nonsense: want an error")
 	}
 }

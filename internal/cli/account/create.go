@@ -1,7 +1,6 @@
 package account
 
 import (
-	"context"
 	"net"
 	"strconv"
 	"strings"
@@ -18,14 +17,17 @@ import (
 // flags of create that are about one provider or another.
 type flags struct {
 	provider, region, secret       string
-	keyFile                        string
+	keyFile, credentialsFile       string
 	hosts                          []string
 	bastion                        string
 	knownHosts                     string
 	trustOnFirstUse                bool
 	awsRole, awsExternalID         string
 	gcpProject, gcpServiceAccount  string
+	gcpProjectNumber               string
 	azureSubscription, azureTenant string
+	azureClient                    string
+	remoteDeployer                 bool
 }
 
 func create(s *session.Session, kind *resource.Kind[*v1alpha1.Account]) *cobra.Command {
@@ -35,12 +37,15 @@ func create(s *session.Session, kind *resource.Kind[*v1alpha1.Account]) *cobra.C
 		Use: "create [NAME]", Short: "Create an account",
 		Long: "create says where infrastructure comes from. Credentials are in a Secret of the project, which --secret names; they are\n" +
 			"never given on a command line. The private key to machines that are reached over SSH can also be given as a file: it is\n" +
-			"stored in a Secret that goes with the account.\n\n" +
+			"stored in a Secret that goes with the account. So can the credentials of a cloud, with --credentials-file:\n" +
+			"for GCP a key file in JSON, or an access token; for AWS a credentials file with one profile; for Azure the secret of a\n" +
+			"service principal.\n\n" +
 			"A machine that is reached over SSH proves by its key that it is the one. --known-hosts names a file that the keys are\n" +
 			"in, such as `ssh-keyscan` writes or ~/.ssh/known_hosts; without it, --trust-on-first-use takes the key of the first contact.",
 		Example: "  cloud account create --name lab --provider SSH --host root@10.0.0.5 --host root@10.0.0.6:2222 --known-hosts known_hosts --key-file ~/.ssh/id_ed25519\n" +
 			"  cloud account create --name cellar --provider SSH --host root@10.0.0.7 --bastion ops@gate.example.com --trust-on-first-use --secret lab-ssh-key\n" +
-			"  cloud account create --name prod --provider AWS --region eu-west-1 --aws-role arn:aws:iam::123456789012:role/plasmacloud",
+			"  cloud account create --name prod --provider AWS --region eu-west-1 --aws-role arn:aws:iam::123456789012:role/plasmacloud\n" +
+			"  cloud account create --name shop --provider GCP --region europe-west1 --gcp-project shop-123456 --credentials-file key.json --wait",
 		Args: command.AtMostOne("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := creation.Waiting.Check(cmd); err != nil {
@@ -53,10 +58,14 @@ func create(s *session.Session, kind *resource.Kind[*v1alpha1.Account]) *cobra.C
 			if err := f.apply(&object.Spec); err != nil {
 				return err
 			}
-			if f.keyFile == "" {
+			secret, err := f.readSecret(s, object)
+			if err != nil {
+				return err
+			}
+			if secret == nil {
 				return kind.Create(cmd.Context(), s, object, &creation)
 			}
-			return f.createWithKey(cmd.Context(), s, kind, object, &creation)
+			return secret.create(cmd.Context(), s, kind, object, &creation)
 		},
 	}
 	creation.AddTo(cmd, "account")
@@ -74,7 +83,9 @@ func (f *flags) addTo(cmd *cobra.Command) {
 	set.StringVar(&f.secret, "secret", "", "`name` of the Secret in the project that holds the credentials")
 	set.StringVar(&f.keyFile, "key-file", "", "`file` with the private key to the machines, - for standard input, for provider SSH")
 	_ = cmd.MarkFlagFilename("key-file")
-	cmd.MarkFlagsMutuallyExclusive("key-file", "secret")
+	set.StringVar(&f.credentialsFile, "credentials-file", "", "`file` with the credentials of a cloud, - for standard input")
+	_ = cmd.MarkFlagFilename("credentials-file")
+	cmd.MarkFlagsMutuallyExclusive("key-file", "credentials-file", "secret")
 	set.StringVar(&f.bastion, "bastion", "", "`[user@]address[:port]` of a host to go through to the machines, for provider SSH")
 	set.StringArrayVar(&f.hosts, "host", nil, "`[user@]address[:port]` of a machine, for provider SSH; repeatable")
 	set.StringVar(&f.knownHosts, "known-hosts", "", "`file` with the machines' public keys, for provider SSH")
@@ -84,6 +95,9 @@ func (f *flags) addTo(cmd *cobra.Command) {
 	set.StringVar(&f.awsExternalID, "aws-external-id", "", "`ID` that the role asks for")
 	set.StringVar(&f.gcpProject, "gcp-project", "", "`ID` of the Google Cloud project")
 	set.StringVar(&f.gcpServiceAccount, "gcp-service-account", "", "service `account` to act as")
+	set.StringVar(&f.gcpProjectNumber, "gcp-project-number", "", "`number` of the project, for buckets that a cluster's service accounts use")
+	set.BoolVar(&f.remoteDeployer, "remote-deployer", false, "leave the work in a cloud to deployers that run elsewhere; `cloud account deployer-token` lets them in")
+	set.StringVar(&f.azureClient, "azure-client", "", "`ID` of the service principal or identity")
 	set.StringVar(&f.azureSubscription, "azure-subscription", "", "`ID` of the subscription")
 	set.StringVar(&f.azureTenant, "azure-tenant", "", "`ID` of the directory")
 }
@@ -115,10 +129,13 @@ func (f *flags) apply(spec *v1alpha1.AccountSpec) error {
 		spec.AWS = &v1alpha1.AWSAccount{RoleARN: f.awsRole, ExternalID: f.awsExternalID}
 	}
 	if f.gcpProject != "" || f.gcpServiceAccount != "" {
-		spec.GCP = &v1alpha1.GCPAccount{ProjectID: f.gcpProject, ServiceAccount: f.gcpServiceAccount}
+		spec.GCP = &v1alpha1.GCPAccount{ProjectID: f.gcpProject, ProjectNumber: f.gcpProjectNumber, ServiceAccount: f.gcpServiceAccount}
 	}
 	if f.azureSubscription != "" || f.azureTenant != "" {
-		spec.Azure = &v1alpha1.AzureAccount{SubscriptionID: f.azureSubscription, TenantID: f.azureTenant}
+		spec.Azure = &v1alpha1.AzureAccount{SubscriptionID: f.azureSubscription, TenantID: f.azureTenant, ClientID: f.azureClient}
+	}
+	if f.remoteDeployer {
+		spec.Deployer = &v1alpha1.AccountDeployer{Remote: true}
 	}
 	return nil
 }
@@ -141,35 +158,6 @@ func (f *flags) addHosts(spec *v1alpha1.AccountSpec) error {
 	bastion, err := parse("--bastion", f.bastion)
 	spec.SSH.Bastion = &bastion
 	return err
-}
-
-// createWithKey stores the private key before the account, which is looked at as soon as it is there, and lets it go with
-// the account.
-func (f *flags) createWithKey(ctx context.Context, s *session.Session, kind *resource.Kind[*v1alpha1.Account], object *v1alpha1.Account, creation *resource.Creation) error {
-	key, err := readKey(s, f.keyFile)
-	if err != nil {
-		return err
-	}
-	name := keySecret(object.Name)
-	object.Spec.Credentials = &v1alpha1.SecretReference{Name: name}
-	if creation.Export || creation.DryRun.On() {
-		return kind.Create(ctx, s, object, creation)
-	}
-	if err := keep(ctx, s, name, key, nil); err != nil {
-		return err
-	}
-	waiting := creation.Waiting
-	creation.Waiting.Wait = false
-	if err := kind.Create(ctx, s, object, creation); err != nil {
-		return err
-	}
-	if err := keep(ctx, s, name, key, object); err != nil {
-		return err
-	}
-	if !waiting.Wait {
-		return nil
-	}
-	return kind.Await(ctx, s, object, v1alpha1.OperationCreate, waiting.Timeout)
 }
 
 // parse reads [user@]address[:port]; an IPv6 address with a port is in brackets.

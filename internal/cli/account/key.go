@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -26,20 +27,29 @@ const maxKey = 64 << 10
 // keySecret is the name of the Secret that keeps the private key of an account.
 func keySecret(account string) string { return account + "-ssh-key" }
 
-// readKey reads a private key, and refuses one that nobody could use.
-func readKey(s *session.Session, path string) ([]byte, error) {
+// readFile reads the file that a flag names, or standard input.
+func readFile(s *session.Session, flag, path string) ([]byte, error) {
 	from := s.In
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
-			return nil, exit.Usagef("--key-file: %w", err)
+			return nil, exit.Usagef("--%s: %w", flag, err)
 		}
 		defer func() { _ = file.Close() }()
 		from = file
 	}
 	content, err := io.ReadAll(io.LimitReader(from, maxKey))
 	if err != nil {
-		return nil, exit.Usagef("--key-file: %w", err)
+		return nil, exit.Usagef("--%s: %w", flag, err)
+	}
+	return content, nil
+}
+
+// readKey reads a private key, and refuses one that nobody could use.
+func readKey(s *session.Session, path string) ([]byte, error) {
+	content, err := readFile(s, "key-file", path)
+	if err != nil {
+		return nil, err
 	}
 	_, err = ssh.ParsePrivateKey(content)
 	if missing := (*ssh.PassphraseMissingError)(nil); errors.As(err, &missing) {
@@ -53,6 +63,11 @@ func readKey(s *session.Session, path string) ([]byte, error) {
 
 // keep stores a private key in the project, in place of one that is there.
 func keep(ctx context.Context, s *session.Session, name string, key []byte, owner *v1alpha1.Account) error {
+	return keepSecret(ctx, s, name, corev1.SecretTypeSSHAuth, map[string][]byte{keyName(owner): key}, owner)
+}
+
+// keepSecret stores credentials in the project, in place of those that are there. They go with their owner.
+func keepSecret(ctx context.Context, s *session.Session, name string, kind corev1.SecretType, data map[string][]byte, owner *v1alpha1.Account) error {
 	api, err := s.Client(ctx)
 	if err != nil {
 		return err
@@ -68,12 +83,12 @@ func keep(ctx context.Context, s *session.Session, name string, key []byte, owne
 	}
 	missing := apierrors.IsNotFound(err)
 	if missing {
-		secret.Type = corev1.SecretTypeSSHAuth
+		secret.Type = kind
 	}
 	if secret.Data == nil {
 		secret.Data = map[string][]byte{}
 	}
-	secret.Data[keyName(owner)] = key
+	maps.Copy(secret.Data, data)
 	if owner != nil && len(secret.OwnerReferences) == 0 && owner.UID != "" {
 		secret.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Account", Name: owner.Name, UID: owner.UID}}
 	}
@@ -83,7 +98,7 @@ func keep(ctx context.Context, s *session.Session, name string, key []byte, owne
 		err = api.Update(ctx, secret)
 	}
 	if err != nil {
-		return fmt.Errorf("store the private key in secret %s: %w", name, err)
+		return fmt.Errorf("store the credentials in secret %s: %w", name, err)
 	}
 	return nil
 }

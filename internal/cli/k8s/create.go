@@ -19,7 +19,7 @@ type description struct {
 	host, podCIDR, serviceCIDR, cni  string
 	controlPlaneType                 string
 	workers, controlPlane, apiPort   int32
-	groups, addons                   []string
+	groups, addons, access           []string
 }
 
 func create(s *session.Session, kind *resource.Kind[*v1alpha1.Cluster]) *cobra.Command {
@@ -80,6 +80,7 @@ func (d *description) addTo(cmd *cobra.Command, s *session.Session) {
 	set.StringVar(&d.podCIDR, "pod-cidr", "", "`range` of pods' addresses; 192.168.0.0/16 where it is not given and that is free")
 	set.StringVar(&d.serviceCIDR, "service-cidr", "", "`range` of services' addresses; 10.96.0.0/12 where it is not given and that is free")
 	command.Choice(cmd, set, &d.cni, "cni", "", "", "pod network, prismnet where it is not given; none for those who bring their own", "prismnet", "none")
+	set.StringSliceVar(&d.access, "access-cidr", nil, "`range` that may reach the cluster's API; everybody where none is given, and nobody from outside for a cluster in a cloud; repeatable")
 	set.StringArrayVar(&d.groups, "node-group", nil, GroupUsage+"; repeatable")
 	set.StringArrayVar(&d.addons, "addon", nil, "`name` of an add-on: "+command.Words(addonNames())+"; repeatable")
 	vpc.Kind().CompleteFlag(s, cmd, "vpc")
@@ -112,6 +113,9 @@ func (d *description) apply(cmd *cobra.Command, spec *v1alpha1.ClusterSpec, from
 	}
 	if cmd.Flags().Changed("api-port") {
 		spec.Access.Port = &d.apiPort
+	}
+	if len(d.access) > 0 {
+		spec.Access.CIDRs = d.access
 	}
 	if d.cni != "" {
 		spec.ClusterNetwork.CNI = d.cni
@@ -213,8 +217,7 @@ func offers(offered *catalogue.Catalogue, spec *v1alpha1.ClusterSpec) error {
 	if err := require(offered, clusterType, catalogue.CanCreate, "create clusters"); err != nil {
 		return err
 	}
-	inCloud := clusterType == v1alpha1.ClusterEKS || clusterType == v1alpha1.ClusterGKE || clusterType == v1alpha1.ClusterAKS
-	if offered == nil || inCloud { // a cloud has versions and sizes of its own
+	if offered == nil || clusterType.InCloud() { // a cloud has versions and sizes of its own
 		return nil
 	}
 	if _, err := offered.ResolveVersion(spec.Version); err != nil {

@@ -146,7 +146,7 @@ func (w *waiter) repaired() bool {
 func (w *waiter) failure() error {
 	task := w.task
 	hint := fmt.Sprintf("`cloud task show %s` tells more", task.Name)
-	if !w.target.gone() {
+	if _, isCluster := w.seen.(*v1alpha1.Cluster); isCluster && !w.target.gone() {
 		hint += fmt.Sprintf("; once it is mended, `cloud k8s repair %s` tries again", w.target.Name)
 	}
 	what := fmt.Sprintf("%s: %s", Title(task.Spec.Operation, w.target.Noun, w.target.Name), strings.ToLower(string(task.Status.Phase)))
@@ -202,6 +202,8 @@ func statusOf(object client.Object) status {
 	case *v1alpha1.Network:
 		return status{o.Status.Phase, o.Status.ObservedGeneration, o.Status.Conditions}
 	case *v1alpha1.Account:
+		return status{o.Status.Phase, o.Status.ObservedGeneration, o.Status.Conditions}
+	case *v1alpha1.Bucket:
 		return status{o.Status.Phase, o.Status.ObservedGeneration, o.Status.Conditions}
 	case *v1alpha1.Project:
 		return status{o.Status.Phase, o.Status.ObservedGeneration, o.Status.Conditions}

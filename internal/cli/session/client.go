@@ -33,7 +33,7 @@ func mapper() meta.RESTMapper {
 	for _, kind := range []string{"Organization", "Project", "User", "AccessToken"} {
 		m.Add(v1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeRoot)
 	}
-	for _, kind := range []string{"Account", "Network", "Cluster", "NodeGroup", "Machine", "Task"} {
+	for _, kind := range []string{"Account", "Network", "Cluster", "NodeGroup", "Machine", "Task", "Bucket"} {
 		m.Add(v1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	for _, kind := range []string{"Secret", "ConfigMap", "Event"} {

@@ -19,7 +19,7 @@ import (
 // Kind is networks.
 func Kind() *resource.Kind[*v1alpha1.Network] {
 	return &resource.Kind[*v1alpha1.Network]{
-		Name: "Network", Noun: "vpc", Plural: "vpcs",
+		Name: "Network", Noun: "vpc", Plural: "vpcs", Tasks: true, // of those in clouds
 		New:     func() *v1alpha1.Network { return &v1alpha1.Network{} },
 		NewList: func() client.ObjectList { return &v1alpha1.NetworkList{} },
 		Columns: []resource.Column[*v1alpha1.Network]{

@@ -26,6 +26,8 @@ type Reconciler struct {
 	client.Client
 	// SSH knows the hosts of accounts of provider SSH; nil where none are used.
 	SSH Inventories
+	// Clouds knows accounts in clouds; nil where nothing is made there.
+	Clouds Clouds
 	// Daemon is who reads the credentials of accounts.
 	Daemon rbacv1.Subject
 }
@@ -92,6 +94,8 @@ func (r *Reconciler) describe(ctx context.Context, account *v1alpha1.Account, ne
 		status.Set(&s.Conditions, account, v1alpha1.ConditionReady, true, v1alpha1.ReasonReady, "")
 	case account.Spec.Provider == v1alpha1.ProviderSSH && r.SSH != nil:
 		return r.describeSSH(ctx, account)
+	case account.Spec.Provider.IsCloud() && r.Clouds != nil && r.Clouds.Offers(account.Spec.Provider):
+		return r.describeCloud(ctx, account)
 	default:
 		s.Phase = v1alpha1.PhasePending
 		status.Set(&s.Conditions, account, v1alpha1.ConditionReady, false, v1alpha1.ReasonUnsupported,

@@ -26,6 +26,7 @@ import (
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/controller/cluster"
+	"plasmacloud.io/plasmacloud/internal/controller/status"
 	"plasmacloud.io/plasmacloud/internal/provisioner"
 	"plasmacloud.io/plasmacloud/internal/tenant"
 )
@@ -206,7 +207,7 @@ func (r *Reconciler) request(ctx context.Context, c *v1alpha1.Cluster, findings 
 
 func (r *Reconciler) tasks(ctx context.Context, c *v1alpha1.Cluster) ([]v1alpha1.Task, error) {
 	var tasks v1alpha1.TaskList
-	err := r.List(ctx, &tasks, client.InNamespace(c.Namespace), client.MatchingFields{cluster.TasksByResource: string(c.UID)})
+	err := r.List(ctx, &tasks, client.InNamespace(c.Namespace), client.MatchingFields{status.TasksByResource: string(c.UID)})
 	return tasks.Items, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -20,12 +21,8 @@ import (
 	"plasmacloud.io/plasmacloud/internal/controller/status"
 )
 
-const (
-	// TasksByResource is the index of tasks by their resource's UID.
-	TasksByResource = "spec.resource.uid"
-	// NodeGroupsByCluster is the index of node groups by their cluster.
-	NodeGroupsByCluster = "spec.cluster"
-)
+// NodeGroupsByCluster is the index of node groups by their cluster.
+const NodeGroupsByCluster = "spec.cluster"
 
 // progressInterval is how often a cluster's status shows how far its task is.
 const progressInterval = time.Second
@@ -41,7 +38,7 @@ type Reconciler struct {
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	byResource := func(task *v1alpha1.Task) string { return task.Spec.Resource.UID }
-	if err := status.IndexBy(manager, &v1alpha1.Task{}, TasksByResource, byResource); err != nil {
+	if err := status.IndexBy(manager, &v1alpha1.Task{}, status.TasksByResource, byResource); err != nil {
 		return err
 	}
 	if err := IndexNodeGroups(manager); err != nil {
@@ -50,6 +47,9 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).For(&v1alpha1.Cluster{}).
 		Owns(&v1alpha1.NodeGroup{}).
 		Watches(&v1alpha1.Task{}, followTasks()).
+		Watches(&v1alpha1.Bucket{}, status.Parent(func(bucket *v1alpha1.Bucket) client.ObjectKey {
+			return client.ObjectKey{Namespace: bucket.Namespace, Name: bucket.Spec.Cluster}
+		}), builder.WithPredicates(status.Gone())). // for which a cluster that is being deleted waits
 		Watches(&v1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfNetwork)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: max(r.Concurrency, 1)}).
 		Complete(r)
@@ -106,6 +106,7 @@ type scope struct {
 	network *v1alpha1.Network // nil where there is none
 	tasks   []v1alpha1.Task   // of this cluster, oldest first
 	groups  []v1alpha1.NodeGroup
+	buckets []string // names of those of a cluster in a cloud that is being deleted
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -125,6 +126,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 		return result, r.letGo(ctx, s)
 	}
 	patcher := status.NewPatcher(r.Client, s.cluster)
+	if s.awaitBuckets() {
+		return result, patcher.Patch(ctx)
+	}
 	if waiting := r.awaitParents(s); !waiting {
 		if err := r.syncNodeGroups(ctx, s); err != nil {
 			return result, err

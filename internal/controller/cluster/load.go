@@ -29,7 +29,7 @@ func (r *Reconciler) load(ctx context.Context, request ctrl.Request) (*scope, er
 		return nil, err
 	}
 	var tasks v1alpha1.TaskList
-	if err := r.List(ctx, &tasks, client.InNamespace(request.Namespace), client.MatchingFields{TasksByResource: string(s.cluster.UID)}); err != nil {
+	if err := r.List(ctx, &tasks, client.InNamespace(request.Namespace), client.MatchingFields{status.TasksByResource: string(s.cluster.UID)}); err != nil {
 		return nil, err
 	}
 	s.tasks = tasks.Items
@@ -39,7 +39,36 @@ func (r *Reconciler) load(ctx context.Context, request ctrl.Request) (*scope, er
 		return nil, err
 	}
 	s.groups = groups.Items
-	return s, nil
+	return s, r.loadBuckets(ctx, s)
+}
+
+// loadBuckets finds out what keeps a cluster in a cloud from being deleted.
+func (r *Reconciler) loadBuckets(ctx context.Context, s *scope) error {
+	if s.cluster.DeletionTimestamp.IsZero() || !s.cluster.Spec.Type.InCloud() {
+		return nil
+	}
+	var buckets v1alpha1.BucketList
+	if err := r.List(ctx, &buckets, client.InNamespace(s.cluster.Namespace)); err != nil {
+		return err
+	}
+	for i := range buckets.Items {
+		if buckets.Items[i].Spec.Cluster == s.cluster.Name {
+			s.buckets = append(s.buckets, buckets.Items[i].Name)
+		}
+	}
+	return nil
+}
+
+// awaitBuckets tells, and says in the status, whether a cluster that is being deleted has to wait for its buckets. Admission
+// lets none go before they have: this is for one that came at the same moment.
+func (s *scope) awaitBuckets() bool {
+	if len(s.buckets) == 0 {
+		return false
+	}
+	c := s.cluster
+	c.Status.Phase = v1alpha1.PhaseDeleting
+	status.Set(&c.Status.Conditions, c, v1alpha1.ConditionReady, false, v1alpha1.ReasonHasChildren, status.Children("buckets", s.buckets))
+	return true
 }
 
 // older orders tasks. Times of creation are kept in seconds only, and a cluster may get several tasks in one: then the one

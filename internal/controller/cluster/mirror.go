@@ -76,12 +76,16 @@ func adopt(c *v1alpha1.Cluster, task *v1alpha1.Task) {
 	if value, ok := outputs[provisioner.OutputVersion]; ok {
 		c.Status.Version = value
 	}
+	if value, ok := outputs[provisioner.OutputInfraVersion]; ok {
+		c.Status.InfraVersion = value
+	}
 	if value, ok := outputs[provisioner.OutputInventory]; ok {
 		c.Status.Inventory = inventory(value)
 	}
 	if value, ok := outputs[provisioner.OutputKubeconfig]; ok {
 		c.Status.KubeconfigSecret = value
 	}
+	mirrorAddons(c, outputs)
 	if n, err := strconv.ParseInt(outputs[provisioner.OutputNodes], 10, 32); err == nil {
 		c.Status.Nodes.Total = int32(n)
 	}

@@ -1,9 +1,10 @@
 // Package network keeps networks: that their account is there, how many clusters they have, and, on deletion, that none
-// is left behind.
+// is left behind. Those in clouds are made by tasks.
 package network
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,14 +16,20 @@ import (
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/controller/account"
+	"plasmacloud.io/plasmacloud/internal/controller/stack"
 	"plasmacloud.io/plasmacloud/internal/controller/status"
+	"plasmacloud.io/plasmacloud/internal/provisioner"
 )
 
 // ClustersByNetwork is the index of clusters by their network.
 const ClustersByNetwork = "spec.network"
 
 // Reconciler reconciles networks.
-type Reconciler struct{ client.Client }
+type Reconciler struct {
+	client.Client
+	// Keeper has tasks make networks in clouds; nil where there are none.
+	Keeper *stack.Keeper
+}
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
@@ -34,6 +41,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Watches(&v1alpha1.Cluster{}, status.Parent(func(cluster *v1alpha1.Cluster) client.ObjectKey {
 			return client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Spec.Network}
 		}), builder.WithPredicates(status.ComesOrGoes())). // a cluster stays in its network, whatever else becomes of it
+		Watches(&v1alpha1.Task{}, stack.Tasks("Network")).
 		Watches(&v1alpha1.Account{}, handler.EnqueueRequestsFromMapFunc(r.networksOf)).
 		Complete(r)
 }
@@ -58,7 +66,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 	if err := r.List(ctx, &clusters, client.InNamespace(network.Namespace), client.MatchingFields{ClustersByNetwork: network.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return result, err
 	}
-	if !network.DeletionTimestamp.IsZero() && len(clusters.Items) == 0 {
+	parent, err := r.parent(ctx, network)
+	if err != nil {
+		return result, err
+	}
+	inCloud := parent != nil && parent.Spec.Provider.IsCloud() && r.Keeper != nil
+	if !network.DeletionTimestamp.IsZero() && len(clusters.Items) == 0 && !inCloud {
 		return result, status.Release(ctx, r.Client, network)
 	}
 	if network.DeletionTimestamp.IsZero() {
@@ -68,37 +81,71 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 	}
 	patcher := status.NewPatcher(r.Client, network)
 	network.Status.Clusters = int32(len(clusters.Items))
-	network.Status.ObservedGeneration = network.Generation
-	if err := r.describe(ctx, network, clusters.Items); err != nil {
-		return result, err
+	waiting := describe(network, clusters.Items, parent)
+	switch {
+	case inCloud && !waiting:
+		gone, err := r.Keeper.Keep(ctx, resource(network))
+		if err != nil {
+			return result, err
+		}
+		if gone {
+			return result, status.Release(ctx, r.Client, network)
+		}
+	case !inCloud:
+		network.Status.ObservedGeneration = network.Generation
 	}
 	return result, patcher.Patch(ctx)
 }
 
-func (r *Reconciler) describe(ctx context.Context, network *v1alpha1.Network, clusters []v1alpha1.Cluster) error {
-	s := &network.Status
-	if !network.DeletionTimestamp.IsZero() {
-		s.Phase = v1alpha1.PhaseDeleting
-		status.Set(&s.Conditions, network, v1alpha1.ConditionReady, false, v1alpha1.ReasonHasChildren, status.Children("clusters", status.Names(clusters)))
-		return nil
-	}
+// parent is the network's account, or nil where there is none.
+func (r *Reconciler) parent(ctx context.Context, network *v1alpha1.Network) (*v1alpha1.Account, error) {
 	parent := &v1alpha1.Account{}
 	err := r.Get(ctx, client.ObjectKey{Namespace: network.Namespace, Name: network.Spec.Account}, parent)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return parent, err
+}
+
+// resource is what a task makes of a network in a cloud.
+func resource(network *v1alpha1.Network) stack.Resource {
+	s := &network.Status
+	return stack.Resource{
+		Object: network, Kind: "Network", Stack: &s.StackStatus, Phase: &s.Phase, Observed: &s.ObservedGeneration, Conditions: &s.Conditions,
+		Adopt: func(outputs map[string]string) {
+			var made v1alpha1.NetworkStatus
+			if text, ok := outputs[provisioner.OutputNetwork]; ok && json.Unmarshal([]byte(text), &made) == nil {
+				s.ID, s.Subnets, s.ResourceGroup, s.NATAddresses = made.ID, made.Subnets, made.ResourceGroup, made.NATAddresses
+			}
+		},
+	}
+}
+
+// describe says in the status what a network waits for, and tells whether it does. What is in a cloud already does not wait
+// for its account.
+func describe(network *v1alpha1.Network, clusters []v1alpha1.Cluster, parent *v1alpha1.Account) (waiting bool) {
+	s := &network.Status
+	inCloud := parent != nil && parent.Spec.Provider.IsCloud()
 	switch {
-	case apierrors.IsNotFound(err):
+	case !network.DeletionTimestamp.IsZero() && len(clusters) > 0:
+		s.Phase = v1alpha1.PhaseDeleting
+		status.Set(&s.Conditions, network, v1alpha1.ConditionReady, false, v1alpha1.ReasonHasChildren, status.Children("clusters", status.Names(clusters)))
+	case inCloud && (s.Task != "" || !network.DeletionTimestamp.IsZero()):
+		return false
+	case parent == nil:
 		s.Phase = v1alpha1.PhasePending
 		status.Set(&s.Conditions, network, v1alpha1.ConditionReady, false, v1alpha1.ReasonParentMissing,
 			fmt.Sprintf("spec.account: there is no account %q in this project; create it", network.Spec.Account))
-	case err != nil:
-		return err
 	case parent.Status.Phase != v1alpha1.PhaseRunning:
 		s.Phase = v1alpha1.PhasePending
 		status.Set(&s.Conditions, network, v1alpha1.ConditionReady, false, v1alpha1.ReasonParentNotReady,
 			fmt.Sprintf("account %s is not ready yet", parent.Name))
+	case inCloud:
+		return false
 	default:
 		s.Phase = v1alpha1.PhaseRunning
 		s.ID = string(network.UID)
 		status.Set(&s.Conditions, network, v1alpha1.ConditionReady, true, v1alpha1.ReasonReady, "")
 	}
-	return nil
+	return true
 }

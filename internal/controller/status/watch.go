@@ -12,6 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
+// TasksByResource is the index of tasks by their resource's UID. Package cluster makes it.
+const TasksByResource = "spec.resource.uid"
+
 // IndexBy lets objects be listed by a field, under the field's name.
 func IndexBy[T client.Object](manager ctrl.Manager, object T, field string, value func(T) string) error {
 	return manager.GetFieldIndexer().IndexField(context.Background(), object, field, func(object client.Object) []string {

@@ -74,6 +74,14 @@ func named(change terraform.Change) string {
 		return r.Text("bucket")
 	case "aws_cloudwatch_event_rule":
 		return join("/", "name")
+	case "aws_route":
+		return join("_", "route_table_id", "destination_cidr_block")
+	case "aws_route_table_association":
+		return join("/", "subnet_id", "route_table_id")
+	case "aws_network_acl_rule":
+		if number, ok := r.Number("rule_number"); ok && r.Text("network_acl_id") != "" {
+			return fmt.Sprintf("%s:%d:%s:%t", r.Text("network_acl_id"), number, r.Text("protocol"), r.Flag("egress"))
+		}
 	}
 	if strings.HasPrefix(change.Type, "aws_s3_bucket_") {
 		return r.Text("bucket")
@@ -81,11 +89,13 @@ func named(change terraform.Change) string {
 	return ""
 }
 
-// arnKinds are the types that AWS names itself, by what their ARNs say.
+// arnKinds are the types that AWS names itself, by what their ARNs say. What is missing in all of this, such as queues and
+// targets of events, AWS makes once however often it is asked to.
 var arnKinds = map[string]string{
 	"aws_vpc": ":vpc/", "aws_subnet": ":subnet/", "aws_internet_gateway": ":internet-gateway/", "aws_eip": ":elastic-ip/", "aws_nat_gateway": ":natgateway/",
 	"aws_route_table": ":route-table/", "aws_security_group": ":security-group/", "aws_network_acl": ":network-acl/", "aws_vpc_endpoint": ":vpc-endpoint/",
-	"aws_flow_log": ":vpc-flow-log/", "aws_launch_template": ":launch-template/", "aws_kms_key": ":key/",
+	"aws_flow_log": ":vpc-flow-log/", "aws_launch_template": ":launch-template/", "aws_kms_key": ":key/", "aws_vpc_security_group_ingress_rule": ":security-group-rule/",
+	"aws_iam_openid_connect_provider": ":oidc-provider/", "aws_eks_pod_identity_association": ":podidentityassociation/",
 }
 
 // byTag is the ID of a resource by its kind and its Name; nothing if there are none, or several, of which only a person
@@ -104,6 +114,12 @@ func byTag(change terraform.Change, tagged []Tagged) string {
 		}
 		if found != "" {
 			return ""
+		}
+		switch change.Type {
+		case "aws_iam_openid_connect_provider":
+			id = one.ARN
+		case "aws_eks_pod_identity_association":
+			id = strings.Replace(id, "/", ",", 1) // the cluster, and the association
 		}
 		found = id
 	}

@@ -11,14 +11,13 @@ import (
 	"k8s.io/utils/ptr"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
-	"plasmacloud.io/plasmacloud/internal/terraform/translate"
 	"plasmacloud.io/plasmacloud/internal/terraform/translate/translatetest"
 )
 
 var _ = flag.Bool("update", false, "write the golden files")
 
 func stack(kind, name string) Stack {
-	return Stack{Name: translate.StackName("team", kind, name), InfraVersion: "v1.1.0", Account: &v1alpha1.Account{
+	return Stack{Name: "team." + kind + "." + name, InfraVersion: "v1.1.0", Account: &v1alpha1.Account{
 		ObjectMeta: metav1.ObjectMeta{Name: "prod"},
 		Spec: v1alpha1.AccountSpec{Provider: v1alpha1.ProviderAWS, Region: "eu-west-1", AWS: &v1alpha1.AWSAccount{
 			RoleARN: "arn:aws:iam::123456789012:role/plasmacloud", ExternalID: "external-7",

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -138,4 +139,15 @@ type NetworkOutputs struct {
 }
 
 // Apply writes them down in the network's status.
-func (o *NetworkOutputs) Apply(status *v1alpha1.NetworkStatus) { status.ID = o.ID }
+func (o *NetworkOutputs) Apply(status *v1alpha1.NetworkStatus) {
+	status.ID, status.NATAddresses, status.Subnets = o.ID, o.NATAddresses, nil
+	for _, part := range []struct {
+		role    v1alpha1.SubnetRole
+		subnets map[string]Placed
+	}{{v1alpha1.SubnetIntra, o.IntraSubnets}, {v1alpha1.SubnetPrivate, o.PrivateSubnets}, {v1alpha1.SubnetPublic, o.PublicSubnets}} {
+		for _, name := range slices.Sorted(maps.Keys(part.subnets)) {
+			subnet := part.subnets[name]
+			status.Subnets = append(status.Subnets, v1alpha1.NetworkSubnet{Name: name, ID: subnet.ID, Role: part.role, Zone: subnet.Zone})
+		}
+	}
+}

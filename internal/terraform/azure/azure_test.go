@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
-	"plasmacloud.io/plasmacloud/internal/terraform/translate"
 	"plasmacloud.io/plasmacloud/internal/terraform/translate/translatetest"
 )
 
@@ -18,7 +17,7 @@ var _ = flag.Bool("update", false, "write the golden files")
 const zero = "00000000-0000-0000-0000-000000000000"
 
 func stack(kind, name string) Stack {
-	return Stack{Name: translate.StackName("team", kind, name), InfraVersion: "v1.0.0", Account: &v1alpha1.Account{
+	return Stack{Name: "team." + kind + "." + name, InfraVersion: "v1.0.0", Account: &v1alpha1.Account{
 		ObjectMeta: metav1.ObjectMeta{Name: "prod"},
 		Spec:       v1alpha1.AccountSpec{Provider: v1alpha1.ProviderAzure, Region: "westeurope", Azure: &v1alpha1.AzureAccount{SubscriptionID: zero, TenantID: zero, ClientID: zero}},
 	}}

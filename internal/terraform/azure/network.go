@@ -1,6 +1,9 @@
 package azure
 
 import (
+	"maps"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
@@ -78,4 +81,9 @@ type NetworkOutputs struct {
 }
 
 // Apply writes them down in the network's status.
-func (o *NetworkOutputs) Apply(status *v1alpha1.NetworkStatus) { status.ID = o.ID }
+func (o *NetworkOutputs) Apply(status *v1alpha1.NetworkStatus) {
+	status.ID, status.ResourceGroup, status.NATAddresses, status.Subnets = o.ID, o.ResourceGroup, o.NATAddresses, nil
+	for _, name := range slices.Sorted(maps.Keys(o.Subnets)) {
+		status.Subnets = append(status.Subnets, v1alpha1.NetworkSubnet{Name: name, ID: o.Subnets[name].ID, Role: o.Subnets[name].Role})
+	}
+}

@@ -1,6 +1,9 @@
 package gcp
 
 import (
+	"maps"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
@@ -80,4 +83,9 @@ type NetworkOutputs struct {
 }
 
 // Apply writes them down in the network's status.
-func (o *NetworkOutputs) Apply(status *v1alpha1.NetworkStatus) { status.ID = o.ID }
+func (o *NetworkOutputs) Apply(status *v1alpha1.NetworkStatus) {
+	status.ID, status.Subnets = o.ID, nil
+	for _, name := range slices.Sorted(maps.Keys(o.Subnets)) {
+		status.Subnets = append(status.Subnets, v1alpha1.NetworkSubnet{Name: name, ID: o.Subnets[name].ID, Role: v1alpha1.SubnetPrivate})
+	}
+}

@@ -18,8 +18,12 @@ import (
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 )
 
-// StackName names the stack of a resource: unique in the platform, and the same for as long as the resource lives.
-func StackName(project, kind, name string) string { return project + "." + kind + "." + name }
+// StackName names the stack of a resource: unique in the platform, and the same for as long as the resource lives. The UID is
+// part of it: one that is made anew under the same name never meets what is left of the one before.
+func StackName(project, kind, name, uid string) string {
+	sum := sha256.Sum256([]byte(uid))
+	return project + "." + kind + "." + name + "." + hex.EncodeToString(sum[:4])
+}
 
 // Name is what a resource is called in the cloud. Two projects may use one account, and names there are one's own only
 // by chance: so it ends with a piece of the stack's. It has at most 37 characters, for the narrowest cloud.

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/pem"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -98,11 +97,29 @@ func New(t *testing.T, lockTimeout time.Duration) *Lab {
 		handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(l.server.Close)
+	l.drive(t, lockTimeout)
+	return l
+}
+
+// drive makes the lab's driver.
+func (l *Lab) drive(t *testing.T, lockTimeout time.Duration) {
+	t.Helper()
+	var err error
 	l.Driver, err = terraform.New(t.Context(), terraform.Config{
-		Binary: l.Tofu, Mirror: l.release.Mirror(), Root: l.root, LockTimeout: lockTimeout, Grace: time.Minute, Log: log,
+		Binary: l.Tofu, Mirror: l.release.Mirror(), Root: l.root, LockTimeout: lockTimeout, Grace: time.Minute,
+		Log: slog.New(slog.NewTextHandler(l.Log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	must(t, err)
-	return l
+}
+
+// Elsewhere is another place that the same stacks can be worked on from, as another deployer has it: with workspaces of
+// its own, and the same states.
+func (c Cloud) Elsewhere(t *testing.T) Cloud {
+	t.Helper()
+	lab := c.Lab
+	c.Lab = &Lab{Backend: lab.Backend, Log: lab.Log, Tofu: lab.Tofu, release: lab.release, tokens: lab.tokens, server: lab.server, root: t.TempDir(), states: lab.states}
+	c.Lab.drive(t, time.Second)
+	return c
 }
 
 func must(t *testing.T, err error) {
@@ -174,27 +191,32 @@ func Apply(t *testing.T, w *terraform.Workspace, policy terraform.Policy, option
 	return plan
 }
 
-// Processes are those that work in the lab's workspaces: the engine, and what it has begun.
+// Processes are those that work in the lab's workspaces: the engine first, and then what it has begun. So they are killed
+// too: an engine that outlives its providers would come to an orderly end.
 func (l *Lab) Processes(t *testing.T) []int {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/cwd")
 	must(t, err)
-	var pids []int
+	var engines, pids []int
 	for _, link := range links {
 		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, l.root) {
 			pid, err := strconv.Atoi(strings.Split(link, "/")[2])
 			must(t, err)
-			pids = append(pids, pid)
+			if program, err := os.Readlink(filepath.Join(filepath.Dir(link), "exe")); err == nil && program == l.Tofu {
+				engines = append(engines, pid)
+			} else {
+				pids = append(pids, pid)
+			}
 		}
 	}
-	return pids
+	return append(engines, pids...)
 }
 
-// Killed applies a plan and kills the engine with all that it has begun, once so many resources were made; then it takes
-// away the lock, as a person would.
-func (c Cloud) Killed(t *testing.T, w *terraform.Workspace, stack string, after int) {
+// Killed carries out a plan and kills the engine with all that it has begun, once so many resources were made or
+// destroyed; then it takes away the lock, as a person would.
+func (c Cloud) Killed(t *testing.T, w *terraform.Workspace, stack string, options terraform.PlanOptions, after int) {
 	t.Helper()
-	plan := Plan(t, w, terraform.PlanOptions{})
+	plan := Plan(t, w, options)
 	done, enough := make(chan error, 1), make(chan struct{})
 	var once sync.Once
 	go func() {
@@ -221,29 +243,6 @@ func (c Cloud) Killed(t *testing.T, w *terraform.Workspace, stack string, after 
 		t.Fatal("a killed operation gave its lock back")
 	}
 	must(t, w.ForceUnlock(t.Context(), record.Lock.ID))
-}
-
-// NothingTold looks for secrets in all that a run leaves.
-func (l *Lab) NothingTold(t *testing.T, secrets ...string) {
-	t.Helper()
-	for _, secret := range append(secrets, Secret) {
-		if strings.Contains(l.Log.String(), secret) {
-			t.Errorf("the log tells %q", secret)
-		}
-		for _, root := range []string{l.root, l.states} {
-			err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-				if err != nil || !entry.Type().IsRegular() {
-					return err
-				}
-				data, err := os.ReadFile(path)
-				if bytes.Contains(data, []byte(secret)) {
-					t.Errorf("%s holds %q", path, secret)
-				}
-				return err
-			})
-			must(t, err)
-		}
-	}
 }
 
 // Certificate writes the certificate of a TLS server to a file, for those who shall trust it.

@@ -15,6 +15,7 @@ import (
 	configuration "plasmacloud.io/plasmacloud/terraform"
 	"plasmacloud.io/plasmacloud/test/e2e/byoclab"
 	stub "plasmacloud.io/plasmacloud/test/stub/aws"
+	"plasmacloud.io/plasmacloud/test/stub/ledger"
 )
 
 // delay is what things in the stubs take.
@@ -73,6 +74,7 @@ func newAWS(t *testing.T) *inAWS {
 }
 
 func TestAWS(t *testing.T) {
+	t.Parallel()
 	s := newAWS(t)
 	network := s.network("v1.0.0", aws.NetworkOptions{})
 	byoclab.Apply(t, network, s.policy, terraform.PlanOptions{})
@@ -153,13 +155,12 @@ func (s *inAWS) destroy(workspaces ...*terraform.Workspace) {
 			s.Error(err)
 		}
 	}
-	if left := s.stub.Inventory(); len(left) > 0 {
-		s.Errorf("this is left: %v", left)
-	}
+	empty(s.T, s.stub)
 	s.cloud.Lab.NothingTold(s.T)
 }
 
 func TestAWSAutoMode(t *testing.T) {
+	t.Parallel()
 	s := newAWS(t)
 	network := s.network("v1.1.0", aws.NetworkOptions{NAT: aws.NATPerZone})
 	byoclab.Apply(t, network, s.policy, terraform.PlanOptions{})
@@ -172,9 +173,10 @@ func TestAWSAutoMode(t *testing.T) {
 }
 
 func TestAWSUnderBadConditions(t *testing.T) {
+	t.Parallel()
 	s := newAWS(t)
-	s.stub.Spoil(stub.Fault{Status: 503, Code: "RequestLimitExceeded", Times: 3})
-	s.stub.Spoil(stub.Fault{Action: "ec2:CreateSubnet", Status: 500, Code: "InternalError", Times: 2})
+	s.stub.Spoil(ledger.Fault{Status: 503, Code: "RequestLimitExceeded", Times: 3})
+	s.stub.Spoil(ledger.Fault{Request: "ec2:CreateSubnet", Status: 500, Code: "InternalError", Times: 2})
 	network := s.network("v1.0.0", aws.NetworkOptions{NoFlowLogs: true})
 	byoclab.Apply(t, network, s.policy, terraform.PlanOptions{})
 	if made := s.stub.Created(); made["Vpcs"] != 1 || made["Subnets"] != 9 {

@@ -13,6 +13,7 @@ import (
 	configuration "plasmacloud.io/plasmacloud/terraform"
 	"plasmacloud.io/plasmacloud/test/e2e/byoclab"
 	stubgcp "plasmacloud.io/plasmacloud/test/stub/gcp"
+	"plasmacloud.io/plasmacloud/test/stub/ledger"
 )
 
 // inGCP is the scenario's stacks there.
@@ -39,14 +40,19 @@ func (s *inGCP) stack(kind string) gcp.Stack {
 	return gcp.Stack{Name: "team." + kind, InfraVersion: "v1.0.0", Account: byoclab.GCPAccount()}
 }
 
-// network makes the network.
-func (s *inGCP) network() *terraform.Workspace {
+func (s *inGCP) openNetwork() *terraform.Workspace {
 	s.Helper()
 	variables, err := gcp.Network(s.stack("network"), byoclab.Network(), gcp.NetworkOptions{})
 	if err != nil {
 		s.Fatal(err)
 	}
-	network := s.cloud.Open(s.T, "team.network", "v1.0.0", configuration.Network, variables)
+	return s.cloud.Open(s.T, "team.network", "v1.0.0", configuration.Network, variables)
+}
+
+// network makes the network.
+func (s *inGCP) network() *terraform.Workspace {
+	s.Helper()
+	network := s.openNetwork()
 	byoclab.Apply(s.T, network, s.policy, terraform.PlanOptions{})
 	if err := network.Output(s.Context(), &s.made); err != nil {
 		s.Fatal(err)
@@ -54,9 +60,11 @@ func (s *inGCP) network() *terraform.Workspace {
 	return network
 }
 
-func (s *inGCP) cluster(nodes int32) *terraform.Workspace {
+func (s *inGCP) cluster(nodes int32, version string) *terraform.Workspace {
 	s.Helper()
-	variables, err := gcp.Cluster(s.stack("cluster"), byoclab.Cluster(v1alpha1.ClusterGKE, nodes), &s.made, gcp.ClusterOptions{})
+	cluster := byoclab.Cluster(v1alpha1.ClusterGKE, nodes)
+	cluster.Spec.Version = version
+	variables, err := gcp.Cluster(s.stack("cluster"), cluster, &s.made, gcp.ClusterOptions{})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -74,17 +82,16 @@ func (s *inGCP) destroy(workspaces ...*terraform.Workspace) {
 			s.Error(err)
 		}
 	}
-	if left := s.stub.Inventory(); len(left) > 0 {
-		s.Errorf("this is left: %v", left)
-	}
+	empty(s.T, s.stub)
 	s.cloud.Lab.NothingTold(s.T)
 }
 
 func TestGCP(t *testing.T) {
+	t.Parallel()
 	s := newGCP(t)
-	s.stub.Spoil(stubgcp.Fault{Request: "POST /compute", Status: 503, Times: 2})
+	s.stub.Spoil(ledger.Fault{Request: "POST /compute", Status: 503, Times: 2})
 	network := s.network()
-	cluster := s.cluster(3)
+	cluster := s.cluster(3, "v1.35")
 	byoclab.Apply(t, cluster, s.policy, terraform.PlanOptions{})
 	var outputs gcp.ClusterOutputs
 	if err := cluster.Output(t.Context(), &outputs); err != nil {
@@ -95,7 +102,7 @@ func TestGCP(t *testing.T) {
 	if !strings.HasPrefix(status.Endpoint, "https://gke-") || status.Version != "v1.35.2" || status.Nodes.Desired != 3 {
 		t.Errorf("%+v", status)
 	}
-	cluster = s.cluster(5)
+	cluster = s.cluster(5, "v1.35")
 	if plan := byoclab.Apply(t, cluster, s.policy, terraform.PlanOptions{}); plan.Count(terraform.EffectChange) != 1 || len(plan.Changes) != 1 {
 		t.Errorf("scaling is\n%s", plan)
 	}
@@ -104,6 +111,12 @@ func TestGCP(t *testing.T) {
 	})
 	if plan := byoclab.Apply(t, cluster, s.policy, terraform.PlanOptions{}); plan.Count(terraform.EffectChange) != 1 || len(plan.Drift) == 0 {
 		t.Errorf("drift is\n%s%v", plan, plan.Drift)
+	}
+
+	// The next Kubernetes version: in place; the release channel brings the nodes along.
+	cluster = s.cluster(5, "v1.36")
+	if plan := byoclab.Apply(t, cluster, s.policy, terraform.PlanOptions{}); plan.Count(terraform.EffectChange) != 1 || len(plan.Changes) != 1 {
+		t.Errorf("the upgrade is\n%s", plan)
 	}
 	s.stub.Revoke(true)
 	_, err := cluster.Plan(t.Context(), terraform.PlanOptions{})
@@ -121,9 +134,10 @@ func TestGCP(t *testing.T) {
 }
 
 func TestGCPAutopilot(t *testing.T) {
+	t.Parallel()
 	s := newGCP(t)
 	network := s.network()
-	cluster := s.cluster(0)
+	cluster := s.cluster(0, "v1.35")
 	byoclab.Apply(t, cluster, s.policy, terraform.PlanOptions{})
 	s.destroy(cluster, network)
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -35,7 +36,7 @@ var shapes = map[string]shape{
 	"SecurityGroupRules": {prefix: "sgr", id: "SecurityGroupRuleId", set: "securityGroupRuleSet", notFound: "InvalidSecurityGroupRuleId.NotFound", filters: map[string]string{"group-id": "groupId", "security-group-rule-id": "securityGroupRuleId"}},
 	"NetworkAcls": {
 		prefix: "acl", id: "NetworkAclId", set: "networkAclSet", notFound: "InvalidNetworkAclID.NotFound", filters: map[string]string{"vpc-id": "vpcId", "default": "default"},
-		values: map[string]func(*thing) []string{"association.subnet-id": each("associationSet", "subnetId"), "association.association-id": each("associationSet", "networkAclAssociationId")},
+		values: map[string]func(*thing) []string{"association.subnet-id": each("associationSet", "subnetId"), "association.association-id": each("associationSet", "networkAclAssociationId"), "entry.egress": each("entrySet", "egress"), "entry.rule-number": each("entrySet", "ruleNumber")},
 	},
 	"VpcEndpoints":      {prefix: "vpce", id: "VpcEndpointId", set: "vpcEndpointSet", notFound: "InvalidVpcEndpointId.NotFound", filters: map[string]string{"vpc-id": "vpcId", "service-name": "serviceName", "vpc-endpoint-id": "vpcEndpointId"}},
 	"FlowLogs":          {prefix: "fl", id: "FlowLogId", set: "flowLogSet", filters: map[string]string{"resource-id": "resourceId"}},
@@ -66,6 +67,8 @@ func plain(value any) string {
 			return "true"
 		}
 		return "false"
+	case int:
+		return strconv.Itoa(value)
 	}
 	return ""
 }
@@ -153,7 +156,7 @@ func (s *Server) passes(t *thing, shape shape, r *request) (bool, *failure) {
 		case shape.filters[name] != "":
 			values = []string{plain(t.data[shape.filters[name]])}
 		default:
-			s.unknown = append(s.unknown, "ec2:"+r.action+" filter "+name)
+			s.Missing("ec2:" + r.action + " filter " + name)
 			return false, refuse(http.StatusBadRequest, "StubUnknownFilter", "the stub does not know the filter %s of %s", name, r.action)
 		}
 		if !slices.ContainsFunc(values, func(value string) bool { return slices.Contains(wanted, value) }) {

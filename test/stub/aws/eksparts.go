@@ -268,6 +268,12 @@ func (s *Server) createAssociation(r *request) (*answer, *failure) {
 	if _, failed := s.cluster(r.path[0]); failed != nil {
 		return nil, failed
 	}
+	same := func(t *thing) bool {
+		return t.data["clusterName"] == r.path[0] && t.data["namespace"] == r.json["namespace"] && t.data["serviceAccount"] == r.json["serviceAccount"]
+	}
+	if len(s.all("pod-identity-associations", same)) > 0 {
+		return nil, refuse(http.StatusConflict, "ResourceInUseException", "Association already exists: %s", r.json["serviceAccount"])
+	}
 	t := s.associate(r.path[0], "", r.json, tagsIn(r.json))
 	return &answer{tree: tree{"association": s.associationView(t)}}, nil
 }

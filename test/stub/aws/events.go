@@ -32,7 +32,9 @@ func (s *Server) createQueue(r *request) (*answer, *failure) {
 	}
 	given, _ := r.json["Attributes"].(tree)
 	maps.Copy(attributes, given)
-	s.make("queues", arn, tree{"attributes": attributes}, tagsIn(r.json))
+	if s.things[arn] == nil { // the same queue is made once, however often
+		s.make("queues", arn, tree{"attributes": attributes}, tagsIn(r.json))
+	}
 	return &answer{tree: tree{"QueueUrl": "https://sqs." + s.config.Region + ".amazonaws.com/" + s.config.Account + "/" + name}}, nil
 }
 

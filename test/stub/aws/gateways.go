@@ -11,7 +11,7 @@ import (
 func (s *Server) gatewayActions() map[string]func(*request) (*answer, *failure) {
 	return map[string]func(*request) (*answer, *failure){
 		"CreateInternetGateway": s.createGateway, "AttachInternetGateway": s.attachGateway, "DetachInternetGateway": s.detachGateway, "DeleteInternetGateway": s.deleteGateway,
-		"AllocateAddress": s.allocate, "ReleaseAddress": s.release, "CreateNatGateway": s.createNAT, "DeleteNatGateway": s.deleteNAT,
+		"AllocateAddress": s.allocate, "ReleaseAddress": s.release, "DisassociateAddress": s.disassociate, "CreateNatGateway": s.createNAT, "DeleteNatGateway": s.deleteNAT,
 		"CreateVpcEndpoint": s.createEndpoint, "ModifyVpcEndpoint": s.modifyEndpoint, "DeleteVpcEndpoints": s.deleteEndpoints,
 		"CreateFlowLogs": s.createFlowLogs, "DeleteFlowLogs": s.deleteFlowLogs,
 	}
@@ -77,6 +77,15 @@ func (s *Server) release(r *request) (*answer, *failure) {
 	return done, nil
 }
 
+// disassociate finds nothing that could be: the addresses here are those of NAT gateways, which give them back themselves.
+func (s *Server) disassociate(r *request) (*answer, *failure) {
+	id := r.text("AssociationId")
+	if len(s.all("Addresses", func(t *thing) bool { return t.data["associationId"] == id })) > 0 {
+		return nil, refuse(http.StatusBadRequest, "AuthFailure", "You do not have permission to access the specified resource.")
+	}
+	return nil, refuse(http.StatusBadRequest, "InvalidAssociationID.NotFound", "The association ID '%s' does not exist", id)
+}
+
 func (s *Server) createNAT(r *request) (*answer, *failure) {
 	subnet, failed := s.find("Subnets", r.text("SubnetId"))
 	if failed != nil {
@@ -92,7 +101,7 @@ func (s *Server) createNAT(r *request) (*answer, *failure) {
 	association, enis := s.next("eipassoc"), s.next("eni")
 	address.data["associationId"], address.data["networkInterfaceId"] = association, enis
 	nat := s.newThing("NatGateways", r, tree{
-		"state": "pending", "vpcId": subnet.data["vpcId"], "subnetId": subnet.id, "connectivityType": "public", "createTime": s.stamp(),
+		"state": "pending", "vpcId": subnet.data["vpcId"], "subnetId": subnet.id, "connectivityType": "public", "availabilityMode": "zonal", "createTime": s.stamp(),
 		"natGatewayAddressSet": []any{tree{
 			"allocationId": address.id, "publicIp": address.data["publicIp"], "privateIp": "10.0.0.5", "networkInterfaceId": enis, "associationId": association, "isPrimary": true, "status": "succeeded",
 		}},

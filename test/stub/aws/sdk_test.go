@@ -25,6 +25,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"plasmacloud.io/plasmacloud/test/stub/aws"
+	"plasmacloud.io/plasmacloud/test/stub/ledger"
 )
 
 // account is a stub, and AWS's own clients for it.
@@ -210,7 +211,7 @@ func TestBadDays(t *testing.T) {
 		_, err := client.GetCallerIdentity(context.Background(), &sts.GetCallerIdentityInput{})
 		return err
 	}
-	a.stub.Spoil(aws.Fault{Action: "sts:GetCallerIdentity", Status: 503, Code: "Throttling", Times: 2})
+	a.stub.Spoil(ledger.Fault{Request: "sts:GetCallerIdentity", Status: 503, Code: "Throttling", Times: 2})
 	if err := ask(); err != nil || a.stub.Requests()["sts:GetCallerIdentity"] != 3 {
 		t.Errorf("throttled twice: %v after %v", err, a.stub.Requests())
 	}

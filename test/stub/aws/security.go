@@ -64,6 +64,12 @@ func (s *Server) authorize(r *request) (*answer, *failure) {
 		permission, _ := member.(tree)
 		for _, one := range list(permission, "IpRanges") {
 			ranges, _ := one.(tree)
+			same := func(t *thing) bool {
+				return t.data["groupId"] == group.id && t.data["fromPort"] == permission["FromPort"]
+			}
+			if cidr, _ := ranges["CidrIp"].(string); s.inUse("SecurityGroupRules", "cidrIpv4", cidr, same) != nil {
+				return nil, refuse(http.StatusBadRequest, "InvalidPermission.Duplicate", "there is a rule for %s", cidr)
+			}
 			rule := s.newThing("SecurityGroupRules", r, tree{
 				"groupId": group.id, "groupOwnerId": s.config.Account, "isEgress": r.action == "AuthorizeSecurityGroupEgress", "ipProtocol": permission["IpProtocol"],
 				"fromPort": permission["FromPort"], "toPort": permission["ToPort"], "cidrIpv4": ranges["CidrIp"], "description": ranges["Description"],

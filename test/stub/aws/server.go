@@ -12,8 +12,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"plasmacloud.io/plasmacloud/test/stub/ledger"
 )
 
 // Config is how the stub behaves.
@@ -23,22 +24,17 @@ type Config struct {
 	Delay    time.Duration // that clusters, node groups, add-ons and NAT gateways take to be made and unmade
 	Endpoint string        // of all clusters' APIs
 	CA       string        // of the endpoint, PEM in base64
+	Secret   string        // that signatures of presigned requests are checked with; they are not if empty
 	Now      func() time.Time
 }
 
 // Server is the stub. It is an http.Handler for all services at once: requests say which one they are for.
 type Server struct {
+	ledger.Journal
 	config Config
-
-	mu       sync.Mutex
-	serial   int
-	things   map[string]*thing // by ID or ARN
-	order    []string
-	created  map[string]int
-	requests map[string]int
-	unknown  []string
-	faults   []*Fault
-	revoked  bool
+	serial int
+	things map[string]*thing // by ID or ARN
+	order  []string
 }
 
 // thing is anything that exists.
@@ -54,14 +50,6 @@ type thing struct {
 // tree is a document: of texts, numbers, truths, lists and further trees.
 type tree = map[string]any
 
-// Fault spoils requests for an action, such as eks:CreateCluster, or all of them if it is empty.
-type Fault struct {
-	Action string
-	Status int // 429 and 503 are answered as throttling
-	Code   string
-	Times  int
-}
-
 // New makes an empty account.
 func New(config Config) *Server {
 	if config.Account == "" {
@@ -73,62 +61,43 @@ func New(config Config) *Server {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	return &Server{config: config, things: map[string]*thing{}, created: map[string]int{}, requests: map[string]int{}}
-}
-
-// Unknown are the requests that the stub had no answer to.
-func (s *Server) Unknown() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.unknown)
+	return &Server{config: config, things: map[string]*thing{}}
 }
 
 // Inventory counts what exists, by kind, without what AWS makes along with a VPC.
 func (s *Server) Inventory() map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	s.sweep()
 	counts := map[string]int{}
 	for _, t := range s.things {
-		if t.data["default"] != true && t.data["isDefault"] != true {
+		if !byDefault(t.data) {
 			counts[t.kind]++
 		}
 	}
 	return counts
 }
 
-// Created counts what was ever made, by kind.
-func (s *Server) Created() map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.created)
-}
+// byDefault tells whether AWS makes a thing along with a VPC.
+func byDefault(data tree) bool { return data["default"] == true || data["isDefault"] == true }
 
-// Requests counts requests by action.
-func (s *Server) Requests() map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.requests)
-}
-
-// Spoil makes some requests fail.
-func (s *Server) Spoil(fault Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults = append(s.faults, &fault)
-}
-
-// Revoke makes the credentials worthless, or good again.
-func (s *Server) Revoke(revoked bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.revoked = revoked
+// Names of all things of a kind that has some, the oldest first.
+func (s *Server) Names(kind string) []string {
+	s.Lock()
+	defer s.Unlock()
+	var names []string
+	for _, t := range s.all(kind, nil) {
+		if name, ok := t.data["name"].(string); ok {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Change alters something behind everybody's back: drift.
 func (s *Server) Change(kind string, change func(data map[string]any, tags map[string]string)) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	changed := 0
 	for _, id := range s.order {
 		if t := s.things[id]; t != nil && t.kind == kind && t.gone.IsZero() {
@@ -172,14 +141,14 @@ type answer struct {
 }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	req, err := parse(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	s.requests[req.service+":"+req.action]++
+	s.Count(req.service + ":" + req.action)
 	s.sweep()
 	reply, failed := s.answer(req)
 	if failed != nil {
@@ -191,26 +160,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // answer looks for faults, and for who knows the action.
 func (s *Server) answer(r *request) (*answer, *failure) {
-	if s.revoked {
+	if s.Revoked() {
 		return nil, refuse(http.StatusForbidden, map[string]string{"ec2": "AuthFailure", "iam": "InvalidClientTokenId", "sts": "InvalidClientTokenId", "s3": "InvalidAccessKeyId"}[r.service], "the security token is invalid")
 	}
 	name := r.service + ":" + r.action
-	for i, fault := range s.faults {
-		if fault.Action != "" && fault.Action != name {
-			continue
-		}
-		if fault.Times--; fault.Times <= 0 {
-			s.faults = slices.Delete(s.faults, i, i+1)
-		}
+	if fault := s.Spoilt(name); fault != nil { // 429 and 503 are answered as throttling
 		return nil, refuse(fault.Status, fault.Code, "spoilt")
 	}
 	services := map[string]map[string]func(*request) (*answer, *failure){
 		"ec2": s.ec2Actions(), "eks": s.eksActions(), "iam": s.iamActions(), "sts": s.stsActions(), "kms": s.kmsActions(),
-		"logs": s.logsActions(), "s3": s.s3Actions(), "sqs": s.sqsActions(), "events": s.eventsActions(),
+		"logs": s.logsActions(), "s3": s.s3Actions(), "sqs": s.sqsActions(), "events": s.eventsActions(), "tagging": s.taggingActions(),
 	}
 	do := services[r.service][r.action]
 	if do == nil {
-		s.unknown = append(s.unknown, name)
+		s.Missing(name)
 		return nil, refuse(http.StatusBadRequest, "StubUnknownAction", "the stub does not know %s %s %s", name, r.Method, r.URL.Path)
 	}
 	return do(r)
@@ -283,7 +246,9 @@ func (s *Server) make(kind, id string, data tree, tags map[string]string) *thing
 	}
 	s.things[id] = t
 	s.order = append(s.order, id)
-	s.created[kind]++
+	if !byDefault(data) {
+		s.CountMade(kind)
+	}
 	return t
 }
 
@@ -337,8 +302,12 @@ var arnKinds = map[string]string{
 
 // Tagged lists what has a tag, by ARN, as the tagging API does.
 func (s *Server) Tagged(key, value string) map[string]map[string]string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
+	return s.tagged(key, value)
+}
+
+func (s *Server) tagged(key, value string) map[string]map[string]string {
 	found := map[string]map[string]string{}
 	for id, t := range s.things {
 		if t.tags[key] != value || !t.gone.IsZero() {
@@ -350,4 +319,29 @@ func (s *Server) Tagged(key, value string) map[string]map[string]string {
 		found[id] = maps.Clone(t.tags)
 	}
 	return found
+}
+
+// taggingActions are those of the tagging API.
+func (s *Server) taggingActions() map[string]func(*request) (*answer, *failure) {
+	return map[string]func(*request) (*answer, *failure){"GetResources": func(r *request) (*answer, *failure) {
+		filters, _ := r.json["TagFilters"].([]any)
+		if len(filters) != 1 {
+			return nil, refuse(http.StatusBadRequest, "InvalidParameterException", "the stub takes one filter")
+		}
+		filter, _ := filters[0].(tree)
+		key, _ := filter["Key"].(string)
+		values, _ := filter["Values"].([]any)
+		list := []any{}
+		for _, value := range values {
+			wanted, _ := value.(string)
+			for arn, tags := range s.tagged(key, wanted) {
+				pairs := []any{}
+				for name, content := range tags {
+					pairs = append(pairs, tree{"Key": name, "Value": content})
+				}
+				list = append(list, tree{"ResourceARN": arn, "Tags": pairs})
+			}
+		}
+		return &answer{tree: tree{"ResourceTagMappingList": list, "PaginationToken": ""}}, nil
+	}}
 }

@@ -51,7 +51,7 @@ func (s *Server) deleteVPC(r *request) (*answer, *failure) {
 	if failed != nil {
 		return nil, failed
 	}
-	chosen := func(t *thing) bool { return t.data["isDefault"] != true && t.data["default"] != true }
+	chosen := func(t *thing) bool { return !byDefault(t.data) }
 	for _, plural := range []string{"Subnets", "RouteTables", "SecurityGroups", "NetworkAcls", "VpcEndpoints", "NatGateways"} {
 		if failed := s.inUse(plural, "vpcId", vpc.id, chosen); failed != nil {
 			return nil, failed

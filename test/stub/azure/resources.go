@@ -4,18 +4,24 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
+
+	"plasmacloud.io/plasmacloud/test/stub/ledger"
 )
 
 // slow are the kinds that take their time.
 var slow = map[string]bool{"managedclusters": true, "agentpools": true, "natgateways": true}
+
+// atOnce tells the provider's client that there is nothing to wait for; otherwise it waits ten seconds to ask.
+var atOnce = map[string]string{"X-Go-Azure-Sdk-Skip-Polling-Delay": "true"}
 
 // resource answers for a document by its path.
 func (s *Server) resource(r *request) *answer {
 	if !strings.HasPrefix(r.key, "/subscriptions/") {
 		return nil
 	}
-	existing := s.resources[r.key]
+	existing := s.Resources[r.key]
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 		if existing == nil {
@@ -41,7 +47,7 @@ func (s *Server) listable(r *request) bool {
 
 func (s *Server) list(r *request) *answer {
 	found := []any{}
-	for path, resource := range s.resources {
+	for path, resource := range s.Resources {
 		if below, ok := strings.CutPrefix(path, r.key+"/"); ok && !strings.Contains(below, "/") {
 			found = append(found, resource)
 		}
@@ -65,10 +71,10 @@ func parent(key string) string {
 }
 
 func (s *Server) put(r *request, existing document) *answer {
-	if above := parent(r.key); above != "" && s.resources[above] == nil && !strings.Contains(r.key, "microsoft.authorization") {
+	if above := parent(r.key); above != "" && s.Resources[above] == nil && !strings.Contains(r.key, "microsoft.authorization") {
 		return refuse(http.StatusNotFound, "ParentResourceNotFound", "there is no %s", above)
 	}
-	kind := kindOf(r.key)
+	kind := ledger.KindOf(r.key)
 	resource := maps.Clone(r.body)
 	if r.Method == http.MethodPatch && existing != nil {
 		resource = maps.Clone(existing)
@@ -91,15 +97,17 @@ func (s *Server) put(r *request, existing document) *answer {
 		resource["type"] = strings.Join(kinds, "/")
 	}
 	s.complete(r, kind, resource, properties, existing)
-	s.embed(r.key, kind, resource)
+	s.embed(r.key, resource)
 	status := http.StatusOK
 	if existing == nil {
-		s.created[kind]++
-		status = http.StatusCreated
+		s.CountMade(kind)
+		if kind != "storageaccounts" { // which say less
+			status = http.StatusCreated
+		}
 	}
-	s.resources[r.key] = resource
+	s.Resources[r.key] = resource
 	if !slow[kind] {
-		return &answer{status: status, body: resource}
+		return &answer{status: status, body: resource, header: atOnce}
 	}
 	properties["provisioningState"] = "Creating"
 	header := s.begin(r, func() { properties["provisioningState"] = "Succeeded" })
@@ -108,8 +116,8 @@ func (s *Server) put(r *request, existing document) *answer {
 
 // complete adds what Azure adds.
 func (s *Server) complete(r *request, kind string, resource, properties, existing document) {
-	s.serial++
-	id := fmt.Sprintf("00000000-0000-4000-8000-%012d", s.serial)
+	number := s.Next()
+	id := fmt.Sprintf("00000000-0000-4000-8000-%012d", number)
 	switch kind {
 	case "userassignedidentities":
 		old, _ := existing["properties"].(document)
@@ -119,13 +127,15 @@ func (s *Server) complete(r *request, kind string, resource, properties, existin
 		}
 		maps.Copy(properties, document{"principalId": id, "clientId": id, "tenantId": s.config.Tenant})
 	case "publicipaddresses":
-		properties["ipAddress"] = fmt.Sprintf("203.0.113.%d", s.serial%250+1)
+		properties["ipAddress"] = fmt.Sprintf("203.0.113.%d", number%250+1)
 	case "virtualnetworks":
 		if properties["subnets"] == nil {
 			properties["subnets"] = []any{}
 		}
 	case "roleassignments":
 		maps.Copy(properties, document{"scope": strings.Split(r.path, "/providers/Microsoft.Authorization")[0]})
+	case "agentpools":
+		maps.Copy(properties, running(fmt.Sprint(properties["orchestratorVersion"])))
 	case "managedclusters":
 		s.completeCluster(r, resource, properties)
 	case "storageaccounts":
@@ -135,21 +145,30 @@ func (s *Server) complete(r *request, kind string, resource, properties, existin
 			endpoints[service] = "https://" + name + "." + service + ".core.windows.net/"
 		}
 		maps.Copy(properties, document{"primaryEndpoints": endpoints, "primaryLocation": resource["location"], "statusOfPrimary": "available", "creationTime": s.config.Now().UTC().Format("2006-01-02T15:04:05Z")})
-		s.resources[r.key+"/blobservices/default"] = document{"id": r.path + "/blobServices/default", "name": "default", "properties": document{}}
-		s.resources[r.key+"/fileservices/default"] = document{"id": r.path + "/fileServices/default", "name": "default", "properties": document{"shareDeleteRetentionPolicy": document{"enabled": true, "days": 7}}}
+		s.Resources[r.key+"/blobservices/default"] = document{"id": r.path + "/blobServices/default", "name": "default", "properties": document{}}
+		s.Resources[r.key+"/fileservices/default"] = document{"id": r.path + "/fileServices/default", "name": "default", "properties": document{"shareDeleteRetentionPolicy": document{"enabled": true, "days": 7}}}
 	}
 }
 
-func (s *Server) completeCluster(r *request, resource, properties document) {
-	version, _ := properties["kubernetesVersion"].(string)
-	current := version
+// patched is the version that Azure picks for a minor one.
+func patched(version string) string {
 	if strings.Count(version, ".") < 2 {
-		current += ".2"
+		version += ".2"
 	}
+	return version
+}
+
+// running is what Azure says of a pool that is well.
+func running(version string) document {
+	return document{"provisioningState": "Succeeded", "powerState": document{"code": "Running"}, "currentOrchestratorVersion": patched(version)}
+}
+
+func (s *Server) completeCluster(r *request, resource, properties document) {
+	current := patched(fmt.Sprint(properties["kubernetesVersion"]))
 	maps.Copy(properties, document{
 		"fqdn": s.config.Endpoint, "privateFQDN": s.config.Endpoint, "azurePortalFQDN": s.config.Endpoint, "currentKubernetesVersion": current, "powerState": document{"code": "Running"},
 		"oidcIssuerProfile": document{"enabled": true, "issuerURL": "https://westeurope.oic.prod-aks.azure.com/" + s.config.Tenant + "/stub/"},
-		"identityProfile":   document{"kubeletidentity": document{"resourceId": r.path + "-agentpool", "clientId": zeros, "objectId": zeros}},
+		"identityProfile":   document{"kubeletidentity": document{"resourceId": strings.Split(r.path, "/providers/")[0] + "-nodes/providers/Microsoft.ManagedIdentity/userAssignedIdentities/" + fmt.Sprint(resource["name"]) + "-agentpool", "clientId": zeros, "objectId": zeros}},
 		"maxAgentPools":     100,
 	})
 	pools, _ := properties["agentPoolProfiles"].([]any)
@@ -158,10 +177,10 @@ func (s *Server) completeCluster(r *request, resource, properties document) {
 		name := fmt.Sprint(pool["name"])
 		inner := maps.Clone(pool)
 		delete(inner, "name")
-		maps.Copy(inner, document{"provisioningState": "Succeeded", "powerState": document{"code": "Running"}, "currentOrchestratorVersion": current})
-		maps.Copy(pool, document{"provisioningState": "Succeeded", "powerState": document{"code": "Running"}, "currentOrchestratorVersion": current})
+		maps.Copy(inner, running(current))
+		maps.Copy(pool, running(current))
 		key := r.key + "/agentpools/" + strings.ToLower(name)
-		s.resources[key] = document{"id": r.path + "/agentPools/" + name, "name": name, "type": "Microsoft.ContainerService/managedClusters/agentPools", "properties": inner}
+		s.Resources[key] = document{"id": r.path + "/agentPools/" + name, "name": name, "type": "Microsoft.ContainerService/managedClusters/agentPools", "properties": inner}
 	}
 	if identity, ok := resource["identity"].(document); ok {
 		given, _ := identity["userAssignedIdentities"].(document)
@@ -171,21 +190,39 @@ func (s *Server) completeCluster(r *request, resource, properties document) {
 	}
 }
 
-// embed shows a subnet in its network, as Azure does.
-func (s *Server) embed(key, kind string, resource document) {
-	if kind != "subnets" {
+// embedded are the kinds that Azure shows in what they belong to as well, by the property that lists them there.
+var embedded = map[string]string{"subnets": "subnets", "agentpools": "agentPoolProfiles"}
+
+// embed shows a resource in what it belongs to, as Azure does; nil for one that is gone.
+func (s *Server) embed(key string, resource document) {
+	field := embedded[ledger.KindOf(key)]
+	owner := s.Resources[parent(key)]
+	if field == "" || owner == nil {
 		return
 	}
-	network := s.resources[parent(key)]
-	properties, _ := network["properties"].(document)
-	subnets, _ := properties["subnets"].([]any)
+	properties, _ := owner["properties"].(document)
+	members, _ := properties[field].([]any)
 	kept := []any{}
-	for _, member := range subnets {
-		if subnet, _ := member.(document); subnet["name"] != resource["name"] {
+	for _, member := range members {
+		if other, _ := member.(document); !strings.EqualFold(fmt.Sprint(other["name"]), key[strings.LastIndex(key, "/")+1:]) {
 			kept = append(kept, member)
 		}
 	}
-	properties["subnets"] = append(kept, resource)
+	if resource != nil {
+		kept = append(kept, profile(field, resource))
+	}
+	properties[field] = kept
+}
+
+// profile is how a cluster lists its pools: without a level between the name and the rest.
+func profile(field string, resource document) document {
+	if field != "agentPoolProfiles" {
+		return resource
+	}
+	properties, _ := resource["properties"].(document)
+	flat := maps.Clone(properties)
+	flat["name"] = resource["name"]
+	return flat
 }
 
 func (s *Server) delete(r *request, existing document) *answer {
@@ -196,34 +233,24 @@ func (s *Server) delete(r *request, existing document) *answer {
 		return refuse(http.StatusBadRequest, "InUse", "%s is used by %s", r.path, user)
 	}
 	remove := func() {
-		delete(s.resources, r.key)
-		for path := range s.resources {
+		delete(s.Resources, r.key)
+		for path := range s.Resources {
 			if strings.HasPrefix(path, r.key+"/") {
-				delete(s.resources, path)
+				delete(s.Resources, path)
 			}
 		}
-		if network := s.resources[parent(r.key)]; kindOf(r.key) == "subnets" && network != nil {
-			s.unembed(network, existing)
-		}
+		s.embed(r.key, nil)
+	}
+	if kind := ledger.KindOf(r.key); !slow[kind] {
+		remove()
+		return &answer{status: http.StatusOK, header: atOnce}
 	}
 	return &answer{status: http.StatusAccepted, header: s.begin(r, remove)}
 }
 
-func (s *Server) unembed(network, subnet document) {
-	properties, _ := network["properties"].(document)
-	subnets, _ := properties["subnets"].([]any)
-	kept := []any{}
-	for _, member := range subnets {
-		if other, _ := member.(document); other["name"] != subnet["name"] {
-			kept = append(kept, member)
-		}
-	}
-	properties["subnets"] = kept
-}
-
 // user finds who refers to a resource: a subnet with a NAT gateway, a pool in a subnet, a gateway with an address.
 func (s *Server) user(key string) string {
-	for path, resource := range s.resources {
+	for path, resource := range s.Resources {
 		if path == key || strings.HasPrefix(path, key+"/") || strings.HasPrefix(key, path+"/") {
 			continue
 		}
@@ -250,11 +277,18 @@ func (s *Server) user(key string) string {
 func (s *Server) lookup(r *request) *answer {
 	switch {
 	case strings.HasSuffix(r.key, "/providers/microsoft.authorization/roledefinitions") && r.Method == http.MethodGet:
-		name := strings.Trim(strings.TrimPrefix(r.URL.Query().Get("$filter"), "roleName eq "), "'")
-		id := fmt.Sprintf("/subscriptions/%s/providers/Microsoft.Authorization/roleDefinitions/%s", s.config.Subscription, zeros)
-		return &answer{status: http.StatusOK, body: document{"value": []any{document{"id": id, "name": zeros, "properties": document{"roleName": name, "type": "BuiltInRole"}}}}}
+		return &answer{status: http.StatusOK, body: document{"value": []any{s.role(strings.Trim(strings.TrimPrefix(r.URL.Query().Get("$filter"), "roleName eq "), "'"))}}}
 	case strings.Contains(r.key, "/roledefinitions/") && r.Method == http.MethodGet:
-		return &answer{status: http.StatusOK, body: document{"id": r.path, "name": zeros, "properties": document{"roleName": "stub", "type": "BuiltInRole"}}}
+		for _, name := range roles {
+			if role := s.role(name); strings.EqualFold(fmt.Sprint(role["id"]), r.path) {
+				return &answer{status: http.StatusOK, body: role}
+			}
+		}
+		return refuse(http.StatusNotFound, "RoleDefinitionDoesNotExist", "there is no %s", r.path)
+	case strings.HasSuffix(r.key, "/availableagentpoolversions") && r.Method == http.MethodGet:
+		return s.poolVersions(strings.TrimSuffix(r.key, "/availableagentpoolversions"))
+	case strings.HasSuffix(r.key, "/listkeys") && r.Method == http.MethodPost:
+		return &answer{status: http.StatusOK, body: document{"keys": []any{}}}
 	case strings.HasSuffix(r.key, "/listclusterusercredential"), strings.HasSuffix(r.key, "/listclusteradmincredential"):
 		return &answer{status: http.StatusOK, body: document{"kubeconfigs": []any{document{"name": "clusterUser", "value": s.kubeconfig()}}}}
 	case r.key == "/subscriptions/"+s.config.Subscription:
@@ -267,10 +301,32 @@ func (s *Server) lookup(r *request) *answer {
 	return nil
 }
 
+// poolVersions are those that pools of a cluster can have: no newer than its own.
+func (s *Server) poolVersions(cluster string) *answer {
+	properties, _ := s.Resources[cluster]["properties"].(document)
+	if properties == nil {
+		return refuse(http.StatusNotFound, "ResourceNotFound", "there is no %s", cluster)
+	}
+	current := document{"default": true, "kubernetesVersion": properties["currentKubernetesVersion"]}
+	return &answer{status: http.StatusOK, body: document{"id": cluster, "name": "default", "properties": document{"agentPoolVersions": []any{current}}}}
+}
+
+// roles are those that Azure has built in, and the configurations give.
+var roles = []string{"Network Contributor", "Storage Blob Data Contributor"}
+
+// role is one of them; its ID tells its place in the list.
+func (s *Server) role(name string) document {
+	id := fmt.Sprintf("00000000-0000-4000-a000-%012d", slices.Index(roles, name))
+	return document{
+		"id": fmt.Sprintf("/subscriptions/%s/providers/Microsoft.Authorization/roleDefinitions/%s", s.config.Subscription, id), "name": id,
+		"properties": document{"roleName": name, "type": "BuiltInRole"},
+	}
+}
+
 // resourcesIn lists what is in a resource group.
 func (s *Server) resourcesIn(group string) *answer {
 	found := []any{}
-	for path, resource := range s.resources {
+	for path, resource := range s.Resources {
 		if strings.HasPrefix(path, group+"/providers/") && len(strings.Split(path, "/")) == 9 {
 			found = append(found, document{"id": resource["id"], "name": resource["name"], "type": resource["type"]})
 		}

@@ -8,12 +8,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"plasmacloud.io/plasmacloud/test/stub/ledger"
 )
 
 // Config is how the stub behaves.
@@ -27,32 +26,12 @@ type Config struct {
 }
 
 // document is a resource, or a part of one.
-type document = map[string]any
+type document = ledger.Document
 
-// Server is the stub.
+// Server is the stub. Its resources are by ID in lower case: Azure does not care.
 type Server struct {
+	*ledger.Book
 	config Config
-
-	mu         sync.Mutex
-	serial     int
-	resources  map[string]document // by ID in lower case: Azure does not care
-	operations map[string]*operation
-	created    map[string]int
-	unknown    []string
-	faults     []*Fault
-	revoked    bool
-}
-
-type operation struct {
-	began time.Time
-	done  func()
-}
-
-// Fault spoils requests whose method and path contain a text, or all of them if it is empty.
-type Fault struct {
-	Request string
-	Status  int
-	Times   int
 }
 
 const zeros = "00000000-0000-0000-0000-000000000000"
@@ -74,67 +53,7 @@ func New(config Config) *Server {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	return &Server{config: config, resources: map[string]document{}, operations: map[string]*operation{}, created: map[string]int{}}
-}
-
-// Unknown are the requests that the stub had no answer to.
-func (s *Server) Unknown() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.unknown)
-}
-
-// Inventory counts what exists, by kind in lower case, such as virtualnetworks.
-func (s *Server) Inventory() map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.settle()
-	counts := map[string]int{}
-	for path := range s.resources {
-		counts[kindOf(path)]++
-	}
-	return counts
-}
-
-// Created counts what was ever made, by kind.
-func (s *Server) Created() map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.created)
-}
-
-// Spoil makes some requests fail.
-func (s *Server) Spoil(fault Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults = append(s.faults, &fault)
-}
-
-// Revoke makes the credentials worthless, or good again.
-func (s *Server) Revoke(revoked bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.revoked = revoked
-}
-
-// Change alters resources behind everybody's back: drift.
-func (s *Server) Change(kind string, change func(map[string]any)) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	changed := 0
-	for path, resource := range s.resources {
-		if kindOf(path) == kind {
-			change(resource)
-			changed++
-		}
-	}
-	return changed
-}
-
-// kindOf is the last but one part of a path.
-func kindOf(path string) string {
-	parts := strings.Split(path, "/")
-	return parts[len(parts)-2]
+	return &Server{Book: ledger.NewBook(config.Delay, config.Now), config: config}
 }
 
 // answer is what goes back.
@@ -157,8 +76,8 @@ type request struct {
 }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	req := &request{Request: r, path: strings.TrimSuffix(r.URL.Path, "/"), body: document{}}
 	req.key = strings.ToLower(req.path)
 	if r.Body != nil && strings.Contains(r.Header.Get("Content-Type"), "json") && r.ContentLength != 0 {
@@ -167,11 +86,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	s.settle()
+	s.Count(r.Method + " " + r.URL.Path)
+	s.Settle()
 	reply := s.answer(req)
 	if reply == nil {
 		line := r.Method + " " + r.URL.Path
-		s.unknown = append(s.unknown, line)
+		s.Missing(line)
 		reply = refuse(http.StatusNotImplemented, "StubUnknown", "the stub does not know %s", line)
 	}
 	for name, value := range reply.header {
@@ -188,17 +108,11 @@ func (s *Server) answer(r *request) *answer {
 	if reply := s.login(r); reply != nil {
 		return reply
 	}
-	if s.revoked || !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer ") {
+	if s.Revoked() || !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer ") {
 		return refuse(http.StatusUnauthorized, "InvalidAuthenticationToken", "The access token is invalid.")
 	}
 	line := r.Method + " " + r.URL.Path
-	for i, fault := range s.faults {
-		if !strings.Contains(line, fault.Request) {
-			continue
-		}
-		if fault.Times--; fault.Times <= 0 {
-			s.faults = slices.Delete(s.faults, i, i+1)
-		}
+	if fault := s.Spoilt(line); fault != nil {
 		return refuse(fault.Status, "Spoilt", "spoilt")
 	}
 	if id, ok := strings.CutPrefix(r.key, "/operations/"); ok {
@@ -221,7 +135,7 @@ func (s *Server) login(r *request) *answer {
 			"suffixes":       document{"storage": "core.windows.net", "keyVaultDns": "vault.azure.net", "acrLoginServer": "azurecr.io", "sqlServerHostname": "database.windows.net"},
 		}}
 	case strings.HasSuffix(r.key, "/oauth2/v2.0/token"):
-		if s.revoked {
+		if s.Revoked() {
 			return &answer{status: http.StatusUnauthorized, body: document{"error": "invalid_client", "error_description": "AADSTS7000215: Invalid client secret provided."}}
 		}
 		claims, err := json.Marshal(document{"oid": zeros, "tid": s.config.Tenant, "appid": zeros, "exp": s.config.Now().Add(time.Hour).Unix()})
@@ -237,33 +151,19 @@ func (s *Server) login(r *request) *answer {
 }
 
 // operation tells how far one has come.
-func (s *Server) operation(id string) *answer {
-	o := s.operations[id]
+func (s *Server) operation(name string) *answer {
+	o := s.Operation(name)
 	switch {
 	case o == nil:
-		return refuse(http.StatusNotFound, "NotFound", "there is no operation %s", id)
-	case o.done != nil:
-		return &answer{status: http.StatusOK, body: document{"id": id, "name": id, "status": "InProgress"}, header: map[string]string{"Retry-After": "1"}}
+		return refuse(http.StatusNotFound, "NotFound", "there is no operation %s", name)
+	case !o.Done():
+		return &answer{status: http.StatusOK, body: document{"id": name, "name": name, "status": "InProgress"}, header: map[string]string{"Retry-After": "1"}}
 	}
-	return &answer{status: http.StatusOK, body: document{"id": id, "name": id, "status": "Succeeded"}}
+	return &answer{status: http.StatusOK, body: document{"id": name, "name": name, "status": "Succeeded"}}
 }
 
-// begin begins an operation; what it does is done when it ends.
+// begin begins an operation, and says where to ask for it.
 func (s *Server) begin(r *request, done func()) map[string]string {
-	s.serial++
-	id := fmt.Sprintf("op-%d", s.serial)
-	s.operations[id] = &operation{began: s.config.Now(), done: done}
-	s.settle()
-	url := "https://" + r.Host + "/operations/" + id + "?api-version=2020-01-01"
+	url := "https://" + r.Host + "/operations/" + s.Begin(r.key, done).Name + "?api-version=2020-01-01"
 	return map[string]string{"Azure-AsyncOperation": url, "Retry-After": "1"}
-}
-
-// settle ends the operations whose time has come.
-func (s *Server) settle() {
-	for _, o := range s.operations {
-		if o.done != nil && !s.config.Now().Before(o.began.Add(s.config.Delay)) {
-			o.done()
-			o.done = nil
-		}
-	}
 }

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+
+	"plasmacloud.io/plasmacloud/test/stub/ledger"
 )
 
 // collections of Compute Engine that the stub has.
@@ -28,7 +30,7 @@ func (s *Server) compute(r *request) (document, *failure) {
 		return s.computeResource(r)
 	case len(parts) > 2 && collections[parts[len(parts)-3]] != "" && r.Method == http.MethodPost: // an action such as setPrivateIpGoogleAccess
 		path := strings.TrimSuffix(r.path, "/"+last)
-		resource := s.resources[path]
+		resource := s.Resources[path]
 		if resource == nil {
 			return nil, notFound(path)
 		}
@@ -42,47 +44,50 @@ func (s *Server) link(r *request, path string) string {
 }
 
 func (s *Server) computeAnswer(r *request, target string, done func()) document {
-	name := s.begin(target, done)
+	begun := s.Begin(target, done)
 	at := strings.Join(strings.Split(target, "/")[:3], "/") // projects/p/global
 	if strings.Contains(target, "/regions/") {
 		at = strings.Join(strings.Split(target, "/")[:4], "/")
 	}
-	return s.describeOperation(r, at, name)
+	return s.describeOperation(r, at, begun)
 }
 
-func (s *Server) describeOperation(r *request, at, name string) document {
-	o := s.operations[name]
-	status := "DONE"
-	if o.done != nil {
-		status = "RUNNING"
-	}
+func (s *Server) describeOperation(r *request, at string, o *ledger.Operation) document {
 	return document{
-		"kind": "compute#operation", "id": name, "name": name, "status": status, "progress": 100, "targetLink": s.link(r, o.target),
-		"selfLink": s.link(r, at+"/operations/"+name), "operationType": "stub",
+		"kind": "compute#operation", "id": o.Name, "name": o.Name, "status": status(o), "progress": 100, "targetLink": s.link(r, o.Target),
+		"selfLink": s.link(r, at+"/operations/"+o.Name), "operationType": "stub",
 	}
+}
+
+// status is how far an operation has come, in Google's words.
+func status(o *ledger.Operation) string {
+	if o.Done() {
+		return "DONE"
+	}
+	return "RUNNING"
 }
 
 func (s *Server) computeOperation(r *request, name string) (document, *failure) {
-	if s.operations[name] == nil {
+	o := s.Operation(name)
+	if o == nil {
 		return nil, notFound(r.path)
 	}
 	at, _, _ := strings.Cut(r.path, "/operations/")
-	return s.describeOperation(r, at, name), nil
+	return s.describeOperation(r, at, o), nil
 }
 
 func (s *Server) insert(r *request, collection string) (document, *failure) {
 	name, _ := r.body["name"].(string)
 	path := r.path + "/" + name
-	if s.resources[path] != nil {
+	if s.Resources[path] != nil {
 		return nil, refuse(http.StatusConflict, "The resource '%s' already exists", path)
 	}
 	if network, _ := r.body["network"].(string); network != "" {
-		if s.resources[trimmed(network)] == nil {
+		if s.Resources[trimmed(network)] == nil {
 			return nil, refuse(http.StatusBadRequest, "The resource '%s' was not found", network)
 		}
 		r.body["network"] = s.link(r, trimmed(network))
 	}
-	s.serial++
 	resource := maps.Clone(r.body)
 	maps.Copy(resource, document{"kind": collections[collection], "id": "1", "selfLink": s.link(r, path), "creationTimestamp": s.config.Now().UTC().Format("2006-01-02T15:04:05.000-07:00"), "fingerprint": "c3R1Yg=="})
 	switch collection {
@@ -94,7 +99,7 @@ func (s *Server) insert(r *request, collection string) (document, *failure) {
 	case "routers":
 		resource["region"] = s.link(r, strings.TrimSuffix(r.path, "/routers"))
 	}
-	return s.computeAnswer(r, path, func() { s.make(path, resource) }), nil
+	return s.computeAnswer(r, path, func() { s.Make(path, resource) }), nil
 }
 
 // trimmed is the path in a link.
@@ -107,7 +112,7 @@ func trimmed(link string) string {
 
 func (s *Server) listResources(r *request) document {
 	items := []any{}
-	for path, resource := range s.resources {
+	for path, resource := range s.Resources {
 		if strings.HasPrefix(path, r.path+"/") {
 			items = append(items, resource)
 		}
@@ -116,7 +121,7 @@ func (s *Server) listResources(r *request) document {
 }
 
 func (s *Server) computeResource(r *request) (document, *failure) {
-	resource := s.resources[r.path]
+	resource := s.Resources[r.path]
 	if resource == nil {
 		return nil, notFound(r.path)
 	}
@@ -126,12 +131,12 @@ func (s *Server) computeResource(r *request) (document, *failure) {
 	case http.MethodPatch, http.MethodPut:
 		return s.computeAnswer(r, r.path, func() { maps.Copy(resource, r.body) }), nil
 	case http.MethodDelete:
-		for kind, field := range map[string]string{"subnetworks": "network", "routers": "network", "firewalls": "network", "clusters": kindOf(r.path)[:len(kindOf(r.path))-1]} {
+		for kind, field := range map[string]string{"subnetworks": "network", "routers": "network", "firewalls": "network", "clusters": ledger.KindOf(r.path)[:len(ledger.KindOf(r.path))-1]} {
 			if users := s.users(kind, field, r.path); len(users) > 0 {
 				return nil, refuse(http.StatusBadRequest, "The %s resource is already being used by '%s'", r.path, users[0])
 			}
 		}
-		return s.computeAnswer(r, r.path, func() { delete(s.resources, r.path) }), nil
+		return s.computeAnswer(r, r.path, func() { delete(s.Resources, r.path) }), nil
 	}
 	return nil, nil
 }

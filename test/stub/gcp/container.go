@@ -4,6 +4,8 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+
+	"plasmacloud.io/plasmacloud/test/stub/ledger"
 )
 
 // container answers for GKE: clusters, their node pools, and operations.
@@ -34,34 +36,31 @@ func (s *Server) container(r *request) (document, *failure) {
 }
 
 func (s *Server) containerAnswer(r *request, target string, done func()) document {
-	return s.describeContainerOperation(r, s.begin(target, done))
+	return s.describeContainerOperation(r, s.Begin(target, done))
 }
 
-func (s *Server) describeContainerOperation(r *request, name string) document {
-	status := "DONE"
-	if s.operations[name].done != nil {
-		status = "RUNNING"
-	}
-	parts := strings.Split(s.operations[name].target, "/")
-	return document{"name": name, "status": status, "operationType": "STUB", "zone": parts[3], "selfLink": "http://" + r.Host + "/container/v1/" + strings.Join(parts[:4], "/") + "/operations/" + name, "targetLink": s.operations[name].target}
+func (s *Server) describeContainerOperation(r *request, o *ledger.Operation) document {
+	parts := strings.Split(o.Target, "/")
+	return document{"name": o.Name, "status": status(o), "operationType": "STUB", "zone": parts[3], "selfLink": "http://" + r.Host + "/container/v1/" + strings.Join(parts[:4], "/") + "/operations/" + o.Name, "targetLink": o.Target}
 }
 
 func (s *Server) containerOperation(r *request, name string) (document, *failure) {
-	if s.operations[name] == nil {
+	o := s.Operation(name)
+	if o == nil {
 		return nil, notFound(r.path)
 	}
-	return s.describeContainerOperation(r, name), nil
+	return s.describeContainerOperation(r, o), nil
 }
 
 func (s *Server) createCluster(r *request) (document, *failure) {
 	given, _ := r.body["cluster"].(document)
 	name, _ := given["name"].(string)
 	path := r.path + "/" + name
-	if s.resources[path] != nil {
+	if s.Resources[path] != nil {
 		return nil, refuse(http.StatusConflict, "Already exists: %s.", path)
 	}
 	subnetwork, _ := given["subnetwork"].(string)
-	if s.resources[trimmed(subnetwork)] == nil {
+	if s.Resources[trimmed(subnetwork)] == nil {
 		return nil, refuse(http.StatusBadRequest, "there is no subnetwork %s", subnetwork)
 	}
 	parts := strings.Split(r.path, "/")
@@ -95,7 +94,7 @@ func (s *Server) createCluster(r *request) (document, *failure) {
 			dns["endpoint"] = "gke-stub." + parts[3] + ".gke.goog"
 		}
 	}
-	s.make(path, cluster)
+	s.Make(path, cluster)
 	pools, _ := cluster["nodePools"].([]any)
 	for _, member := range pools {
 		if pool, ok := member.(document); ok {
@@ -116,13 +115,13 @@ func (s *Server) addPool(cluster string, pool document, version string) document
 		"status": "RUNNING", "selfLink": "https://container.googleapis.com/v1/" + cluster + "/nodePools/" + name, "version": version,
 		"instanceGroupUrls": []any{}, "locations": []any{parts[3] + "-b", parts[3] + "-c", parts[3] + "-d"},
 	})
-	s.make(cluster+"/nodePools/"+name, pool)
+	s.Resources[cluster+"/nodePools/"+name] = pool // only those that are asked for count as made, in createPool
 	return pool
 }
 
 func (s *Server) poolsOf(cluster string) []any {
 	pools := []any{}
-	for path, resource := range s.resources {
+	for path, resource := range s.Resources {
 		if strings.HasPrefix(path, cluster+"/nodePools/") {
 			pools = append(pools, resource)
 		}
@@ -131,7 +130,7 @@ func (s *Server) poolsOf(cluster string) []any {
 }
 
 func (s *Server) cluster(r *request) (document, *failure) {
-	cluster := s.resources[r.path]
+	cluster := s.Resources[r.path]
 	if cluster == nil {
 		return nil, notFound(r.path)
 	}
@@ -142,16 +141,16 @@ func (s *Server) cluster(r *request) (document, *failure) {
 		return view, nil
 	case r.Method == http.MethodDelete:
 		return s.containerAnswer(r, r.path, func() {
-			for path := range s.resources {
+			for path := range s.Resources {
 				if path == r.path || strings.HasPrefix(path, r.path+"/nodePools/") {
-					delete(s.resources, path)
+					delete(s.Resources, path)
 				}
 			}
 		}), nil
 	case r.Method == http.MethodPut:
 		update, _ := r.body["update"].(document)
 		if name, _ := update["desiredNodePoolId"].(string); name != "" {
-			pool := s.resources[r.path+"/nodePools/"+name]
+			pool := s.Resources[r.path+"/nodePools/"+name]
 			if pool == nil {
 				return nil, notFound(r.path + "/nodePools/" + name)
 			}
@@ -186,23 +185,24 @@ func applyUpdate(cluster, update document) {
 
 func (s *Server) createPool(r *request) (document, *failure) {
 	cluster := strings.TrimSuffix(r.path, "/nodePools")
-	owner := s.resources[cluster]
+	owner := s.Resources[cluster]
 	if owner == nil {
 		return nil, notFound(cluster)
 	}
 	pool, _ := r.body["nodePool"].(document)
 	name, _ := pool["name"].(string)
-	if s.resources[r.path+"/"+name] != nil {
+	if s.Resources[r.path+"/"+name] != nil {
 		return nil, refuse(http.StatusConflict, "Already exists: %s.", r.path+"/"+name)
 	}
 	version, _ := owner["currentMasterVersion"].(string)
 	s.addPool(cluster, pool, version)
+	s.CountMade("nodePools")
 	pool["status"] = "PROVISIONING"
 	return s.containerAnswer(r, r.path+"/"+name, func() { pool["status"] = "RUNNING" }), nil
 }
 
 func (s *Server) pool(r *request) (document, *failure) {
-	pool := s.resources[r.path]
+	pool := s.Resources[r.path]
 	if pool == nil {
 		return nil, notFound(r.path)
 	}
@@ -210,7 +210,7 @@ func (s *Server) pool(r *request) (document, *failure) {
 	case r.Method == http.MethodGet:
 		return pool, nil
 	case r.Method == http.MethodDelete:
-		return s.containerAnswer(r, r.path, func() { delete(s.resources, r.path) }), nil
+		return s.containerAnswer(r, r.path, func() { delete(s.Resources, r.path) }), nil
 	case r.Method == http.MethodPost && r.verb == "setAutoscaling":
 		return s.containerAnswer(r, r.path, func() { pool["autoscaling"] = r.body["autoscaling"] }), nil
 	case r.Method == http.MethodPost && r.verb == "setManagement":

@@ -12,7 +12,7 @@ func (s *Server) iam(r *request) (document, *failure) {
 		id, _ := r.body["accountId"].(string)
 		email := id + "@" + s.config.Project + ".iam.gserviceaccount.com"
 		path := r.path + "/" + email
-		if s.resources[path] != nil {
+		if s.Resources[path] != nil {
 			return nil, refuse(http.StatusConflict, "Service account %s already exists within project", id)
 		}
 		given, _ := r.body["serviceAccount"].(document)
@@ -21,10 +21,10 @@ func (s *Server) iam(r *request) (document, *failure) {
 			account = document{}
 		}
 		maps.Copy(account, document{"name": path, "email": email, "projectId": s.config.Project, "uniqueId": "100000000000000000001", "oauth2ClientId": "1", "etag": "1"})
-		s.make(path, account)
+		s.Make(path, account)
 		return account, nil
 	}
-	account := s.resources[strings.Replace(r.path, "projects/-/", "projects/"+s.config.Project+"/", 1)]
+	account := s.Resources[strings.Replace(r.path, "projects/-/", "projects/"+s.config.Project+"/", 1)]
 	if !strings.Contains(r.path, "/serviceAccounts/") || r.verb != "" {
 		return nil, nil
 	}
@@ -35,7 +35,7 @@ func (s *Server) iam(r *request) (document, *failure) {
 	case http.MethodGet:
 		return account, nil
 	case http.MethodDelete:
-		delete(s.resources, r.path)
+		delete(s.Resources, r.path)
 		return document{}, nil
 	case http.MethodPatch:
 		given, _ := r.body["serviceAccount"].(document)
@@ -72,7 +72,7 @@ func (s *Server) storage(r *request) (document, *failure) {
 	if r.path == "b" && r.Method == http.MethodPost {
 		name, _ := r.body["name"].(string)
 		path := "b/" + name
-		if s.resources[path] != nil {
+		if s.Resources[path] != nil {
 			return nil, refuse(http.StatusConflict, "Your previous request to create the named bucket succeeded and you already own it.")
 		}
 		bucket := maps.Clone(r.body)
@@ -83,11 +83,11 @@ func (s *Server) storage(r *request) (document, *failure) {
 		if bucket["storageClass"] == nil {
 			bucket["storageClass"] = "STANDARD"
 		}
-		s.make(path, bucket)
+		s.Make(path, bucket)
 		return bucket, nil
 	}
 	name, rest, _ := strings.Cut(strings.TrimPrefix(r.path, "b/"), "/")
-	bucket := s.resources["b/"+name]
+	bucket := s.Resources["b/"+name]
 	if bucket == nil {
 		return nil, notFound(r.path)
 	}
@@ -105,7 +105,7 @@ func (s *Server) storage(r *request) (document, *failure) {
 		maps.Copy(bucket, r.body)
 		return bucket, nil
 	case rest == "" && r.Method == http.MethodDelete:
-		delete(s.resources, "b/"+name)
+		delete(s.Resources, "b/"+name)
 		delete(s.policies, "b/"+name)
 		return document{}, nil
 	}

@@ -8,12 +8,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"plasmacloud.io/plasmacloud/test/stub/ledger"
 )
 
 // Config is how the stub behaves.
@@ -27,36 +26,13 @@ type Config struct {
 }
 
 // document is a resource, or a part of one.
-type document = map[string]any
+type document = ledger.Document
 
 // Server is the stub.
 type Server struct {
-	config Config
-
-	mu         sync.Mutex
-	serial     int
-	resources  map[string]document // by path, such as projects/p/global/networks/n
-	operations map[string]*operation
-	policies   map[string]document // IAM policies by what they are of
-	created    map[string]int
-	requests   map[string]int
-	unknown    []string
-	faults     []*Fault
-	revoked    bool
-}
-
-// operation is something that takes its time; then it is done.
-type operation struct {
-	began  time.Time
-	target string
-	done   func()
-}
-
-// Fault spoils requests whose method and path contain a text, or all of them if it is empty.
-type Fault struct {
-	Request string
-	Status  int
-	Times   int
+	*ledger.Book
+	config   Config
+	policies map[string]document // IAM policies by what they are of
 }
 
 // New makes an empty project.
@@ -73,10 +49,7 @@ func New(config Config) *Server {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	return &Server{
-		config: config, resources: map[string]document{}, operations: map[string]*operation{}, policies: map[string]document{},
-		created: map[string]int{}, requests: map[string]int{},
-	}
+	return &Server{Book: ledger.NewBook(config.Delay, config.Now), config: config, policies: map[string]document{}}
 }
 
 // Environment points the provider to the stub at an address such as http://127.0.0.1:8080.
@@ -91,22 +64,11 @@ func Environment(address string) map[string]string {
 	}
 }
 
-// Unknown are the requests that the stub had no answer to.
-func (s *Server) Unknown() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.unknown)
-}
-
 // Inventory counts what exists, by kind, such as networks.
 func (s *Server) Inventory() map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.settle()
-	counts := map[string]int{}
-	for path := range s.resources {
-		counts[kindOf(path)]++
-	}
+	counts := s.Book.Inventory()
+	s.Lock()
+	defer s.Unlock()
 	for _, policy := range s.policies {
 		bindings, _ := policy["bindings"].([]any)
 		if len(bindings) > 0 {
@@ -114,47 +76,6 @@ func (s *Server) Inventory() map[string]int {
 		}
 	}
 	return counts
-}
-
-// Created counts what was ever made, by kind.
-func (s *Server) Created() map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.created)
-}
-
-// Spoil makes some requests fail.
-func (s *Server) Spoil(fault Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults = append(s.faults, &fault)
-}
-
-// Revoke makes the credentials worthless, or good again.
-func (s *Server) Revoke(revoked bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.revoked = revoked
-}
-
-// Change alters resources behind everybody's back: drift.
-func (s *Server) Change(kind string, change func(map[string]any)) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	changed := 0
-	for path, resource := range s.resources {
-		if kindOf(path) == kind {
-			change(resource)
-			changed++
-		}
-	}
-	return changed
-}
-
-// kindOf is the last but one part of a path.
-func kindOf(path string) string {
-	parts := strings.Split(path, "/")
-	return parts[len(parts)-2]
 }
 
 // failure is an answer that says no.
@@ -179,8 +100,8 @@ type request struct {
 }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	parts := strings.SplitN(strings.Trim(r.URL.Path, "/"), "/", 3)
 	req := &request{Request: r, service: parts[0], body: document{}}
 	if len(parts) == 3 {
@@ -192,8 +113,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	s.requests[r.Method+" "+req.service]++
-	s.settle()
+	s.Count(r.Method + " " + r.URL.Path)
+	s.Settle()
 	answer, failed := s.answer(req)
 	w.Header().Set("Content-Type", "application/json")
 	if failed != nil {
@@ -204,17 +125,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) answer(r *request) (document, *failure) {
-	if s.revoked || s.config.Token != "" && r.Header.Get("Authorization") != "Bearer "+s.config.Token {
+	if s.Revoked() || s.config.Token != "" && r.Header.Get("Authorization") != "Bearer "+s.config.Token {
 		return nil, refuse(http.StatusUnauthorized, "Request had invalid authentication credentials.")
 	}
 	line := r.Method + " " + r.URL.Path
-	for i, fault := range s.faults {
-		if !strings.Contains(line, fault.Request) {
-			continue
-		}
-		if fault.Times--; fault.Times <= 0 {
-			s.faults = slices.Delete(s.faults, i, i+1)
-		}
+	if fault := s.Spoilt(line); fault != nil {
 		return nil, refuse(fault.Status, "spoilt")
 	}
 	serve := map[string]func(*request) (document, *failure){
@@ -225,42 +140,15 @@ func (s *Server) answer(r *request) (document, *failure) {
 			return answer, failed
 		}
 	}
-	s.unknown = append(s.unknown, line)
+	s.Missing(line)
 	return nil, refuse(http.StatusNotImplemented, "the stub does not know %s", line)
-}
-
-// begin begins an operation; what it does is done when it ends.
-func (s *Server) begin(target string, done func()) string {
-	s.serial++
-	name := fmt.Sprintf("operation-%d", s.serial)
-	s.operations[name] = &operation{began: s.config.Now(), target: target, done: done}
-	s.settle()
-	return name
-}
-
-// settle ends the operations whose time has come, in the order in which they began.
-func (s *Server) settle() {
-	names := slices.SortedFunc(maps.Keys(s.operations), func(a, b string) int { return len(a)*1e9 - len(b)*1e9 + strings.Compare(a, b) })
-	for _, name := range names {
-		o := s.operations[name]
-		if o.done != nil && !s.config.Now().Before(o.began.Add(s.config.Delay)) {
-			o.done()
-			o.done = nil
-		}
-	}
-}
-
-// make puts a new resource into the project.
-func (s *Server) make(path string, resource document) {
-	s.resources[path] = resource
-	s.created[kindOf(path)]++
 }
 
 // users are the resources that refer to another one in a field.
 func (s *Server) users(kind, field, path string) []string {
 	var found []string
-	for other, resource := range s.resources {
-		if kindOf(other) != kind {
+	for other, resource := range s.Resources {
+		if ledger.KindOf(other) != kind {
 			continue
 		}
 		if reference, _ := resource[field].(string); reference != "" && strings.HasSuffix(reference, path) {

@@ -1,5 +1,11 @@
 locals {
   policy = "arn:${data.aws_partition.this.partition}:iam::aws:policy"
+
+  # Add-ons get what they need through Pod Identity: nodes, and with them all pods, do not have it.
+  addons = var.auto_mode ? {} : {
+    vpc-cni            = "AmazonEKS_CNI_Policy"
+    aws-ebs-csi-driver = "service-role/AmazonEBSCSIDriverPolicy"
+  }
 }
 
 resource "aws_iam_role" "cluster" {
@@ -42,13 +48,9 @@ resource "aws_iam_role_policy_attachment" "node" {
   policy_arn = "${local.policy}/${each.key}"
 }
 
-# Add-ons get what they need through Pod Identity: nodes, and with them all pods, do not have it.
 resource "aws_iam_role" "addon" {
-  for_each = var.auto_mode ? {} : {
-    vpc-cni            = "AmazonEKS_CNI_Policy"
-    aws-ebs-csi-driver = "service-role/AmazonEBSCSIDriverPolicy"
-  }
-  name = "${var.name}-${each.key}"
+  for_each = local.addons
+  name     = "${var.name}-${each.key}"
   assume_role_policy = jsonencode({
     Version = "2012-10-17"
     Statement = [{
@@ -57,11 +59,10 @@ resource "aws_iam_role" "addon" {
       Action    = ["sts:AssumeRole", "sts:TagSession"]
     }]
   })
-  tags = { policy = each.value }
 }
 
 resource "aws_iam_role_policy_attachment" "addon" {
-  for_each   = aws_iam_role.addon
-  role       = each.value.name
-  policy_arn = "${local.policy}/${each.value.tags.policy}"
+  for_each   = local.addons # and not the roles: importing would not know them beforehand
+  role       = aws_iam_role.addon[each.key].name
+  policy_arn = "${local.policy}/${each.value}"
 }

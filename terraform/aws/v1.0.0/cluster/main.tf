@@ -68,6 +68,11 @@ resource "aws_eks_cluster" "this" {
     }
   }
 
+  # AWS does not tell how a cluster was begun. One that is adopted would be replaced for it.
+  lifecycle {
+    ignore_changes = [bootstrap_self_managed_addons, access_config[0].bootstrap_cluster_creator_admin_permissions]
+  }
+
   depends_on = [aws_iam_role_policy_attachment.cluster, aws_iam_role_policy_attachment.node, aws_cloudwatch_log_group.cluster]
 }
 

@@ -2,6 +2,7 @@ resource "aws_launch_template" "node" {
   for_each               = local.managed
   name                   = "${var.name}-${each.key}"
   update_default_version = true
+  tags                   = { Name = "${var.name}-${each.key}" }
 
   metadata_options {
     http_endpoint               = "enabled"

@@ -96,6 +96,7 @@ resource "azurerm_federated_identity_credential" "access" {
 
 resource "azurerm_role_assignment" "access" {
   count                = local.access
+  name                 = uuidv5("url", "https://plasmacloud.io/stacks/${var.stack}/access") # by which it can be found again
   scope                = azurerm_storage_account.this.id
   role_definition_name = "Storage Blob Data Contributor"
   principal_id         = azurerm_user_assigned_identity.access[0].principal_id

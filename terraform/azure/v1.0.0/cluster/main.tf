@@ -108,6 +108,7 @@ resource "azurerm_user_assigned_identity" "this" {
 
 # The control plane puts load balancers and nodes into the subnet.
 resource "azurerm_role_assignment" "network" {
+  name                 = uuidv5("url", "https://plasmacloud.io/stacks/${var.stack}/network") # by which it can be found again
   scope                = var.subnet_id
   role_definition_name = "Network Contributor"
   principal_id         = azurerm_user_assigned_identity.this.principal_id

@@ -1,0 +1,108 @@
+package account
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/cli/exit"
+	"plasmacloud.io/plasmacloud/internal/cli/resource"
+	"plasmacloud.io/plasmacloud/internal/cli/session"
+)
+
+// secret is credentials that were given as a file, and the Secret that they go into.
+type secret struct {
+	name string
+	kind corev1.SecretType
+	data map[string][]byte
+}
+
+// readSecret reads the credentials that were given as a file; nil where none were.
+func (f *flags) readSecret(s *session.Session, object *v1alpha1.Account) (*secret, error) {
+	switch {
+	case f.keyFile != "":
+		key, err := readKey(s, f.keyFile)
+		return &secret{keySecret(object.Name), corev1.SecretTypeSSHAuth, map[string][]byte{corev1.SSHAuthPrivateKey: key}}, err
+	case f.credentialsFile != "":
+		content, err := readFile(s, "credentials-file", f.credentialsFile)
+		if err != nil {
+			return nil, err
+		}
+		data, err := parseCredentials(object.Spec.Provider, bytes.TrimSpace(content))
+		return &secret{object.Name + "-credentials", corev1.SecretTypeOpaque, data}, err
+	}
+	return nil, nil
+}
+
+// parseCredentials turns the content of a file into what the account looks for in its Secret. It tells nothing of it in
+// errors.
+func parseCredentials(provider v1alpha1.Provider, content []byte) (map[string][]byte, error) {
+	if len(content) == 0 {
+		return nil, exit.Usagef("--credentials-file: it is empty")
+	}
+	switch provider {
+	case v1alpha1.ProviderGCP:
+		if content[0] != '{' {
+			return map[string][]byte{"access_token": content}, nil
+		}
+		if !json.Valid(content) {
+			return nil, exit.Usagef("--credentials-file: it is no key file of Google Cloud: it is not JSON")
+		}
+		return map[string][]byte{"credentials.json": content}, nil
+	case v1alpha1.ProviderAWS:
+		return parseProfile(content)
+	case v1alpha1.ProviderAzure:
+		return map[string][]byte{"client_secret": content}, nil
+	}
+	return nil, exit.Usagef("--credentials-file is for accounts of AWS, GCP and Azure; give --provider")
+}
+
+// parseProfile reads a credentials file of AWS that has one profile.
+func parseProfile(content []byte) (map[string][]byte, error) {
+	data := map[string][]byte{}
+	lines := bufio.NewScanner(bytes.NewReader(content))
+	for lines.Scan() {
+		name, value, found := strings.Cut(lines.Text(), "=")
+		name = strings.TrimSpace(name)
+		switch {
+		case !found || !strings.HasPrefix(name, "aws_"):
+		case data[name] != nil:
+			return nil, exit.Usagef("--credentials-file: it has several profiles; give one with a single profile")
+		default:
+			data[name] = []byte(strings.TrimSpace(value))
+		}
+	}
+	if data["aws_access_key_id"] == nil || data["aws_secret_access_key"] == nil {
+		return nil, exit.Usagef("--credentials-file: it lacks aws_access_key_id or aws_secret_access_key")
+	}
+	return data, lines.Err()
+}
+
+// create stores the credentials before the account, which is looked at as soon as it is there, and lets them go with the
+// account.
+func (c *secret) create(ctx context.Context, s *session.Session, kind *resource.Kind[*v1alpha1.Account], object *v1alpha1.Account, creation *resource.Creation) error {
+	object.Spec.Credentials = &v1alpha1.SecretReference{Name: c.name}
+	if creation.Export || creation.DryRun.On() {
+		return kind.Create(ctx, s, object, creation)
+	}
+	if err := keepSecret(ctx, s, c.name, c.kind, c.data, nil); err != nil {
+		return err
+	}
+	waiting := creation.Waiting
+	creation.Waiting.Wait = false
+	if err := kind.Create(ctx, s, object, creation); err != nil {
+		return err
+	}
+	if err := keepSecret(ctx, s, c.name, c.kind, c.data, object); err != nil {
+		return err
+	}
+	if !waiting.Wait {
+		return nil
+	}
+	return kind.Await(ctx, s, object, v1alpha1.OperationCreate, waiting.Timeout)
+}

@@ -1,0 +1,194 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"plasmacloud.io/plasmacloud/internal/deployer"
+)
+
+const secret = "wJalrXUtnFEMI"
+
+// world is the deployments of a management cluster, and how often a lock was taken away.
+type world struct {
+	*Deployments
+	t        *testing.T
+	unlocked int
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t}
+	api := fake.NewClientset(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "deployments", Namespace: "platform"}, Spec: corev1.ServiceSpec{ClusterIP: "10.43.0.7"}})
+	w.Deployments = New(Config{
+		API: api, Namespace: "platform", Image: "cloudd:1", ReleaseClaim: "release", Service: "deployments",
+		CA:     func() ([]byte, error) { return []byte("CA"), nil },
+		Token:  func(stack string, _ time.Duration) string { return "token of " + stack },
+		Unlock: func(context.Context, string) error { w.unlocked++; return nil },
+		Environment: func(_ context.Context, cloud string, account deployer.Account) (map[string]string, error) {
+			return map[string]string{"SECRET": secret, "WHO": cloud + "/" + account.Namespace + "/" + account.Name}, nil
+		},
+		Log: slog.New(slog.DiscardHandler),
+	})
+	return w
+}
+
+func request(id string) deployer.Request {
+	return deployer.Request{ID: id, Stack: "shop.network.main", Operation: deployer.Apply, Cloud: "gcp", Account: deployer.Account{Namespace: "project-shop", Name: "prod"}}
+}
+
+func (w *world) ensure(id string) deployer.Report {
+	w.t.Helper()
+	report, err := w.Ensure(w.t.Context(), request(id))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return report
+}
+
+func (w *world) pods() []corev1.Pod {
+	w.t.Helper()
+	list, err := w.API.CoreV1().Pods("platform").List(w.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return list.Items
+}
+
+func (w *world) report(report deployer.Report) error {
+	return w.Report(w.t.Context(), "shop.network.main", report)
+}
+
+func (w *world) mustReport(report deployer.Report) {
+	w.t.Helper()
+	if err := w.report(report); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func turn(id string, attempt int) deployer.Turn { return deployer.Turn{ID: id, Attempt: attempt} }
+
+func TestAnOperationBeginsOnce(t *testing.T) {
+	w := newWorld(t)
+	for range 3 {
+		if report := w.ensure("a"); report.Phase != deployer.Pending {
+			t.Errorf("%+v", report)
+		}
+	}
+	pods := w.pods()
+	if len(pods) != 1 {
+		t.Fatalf("%d pods", len(pods))
+	}
+	spec := pods[0].Spec
+	if spec.HostAliases[0].IP != "10.43.0.7" || *spec.AutomountServiceAccountToken || spec.RestartPolicy != corev1.RestartPolicyNever {
+		t.Errorf("%+v", spec)
+	}
+	if text := strings.Join(spec.Containers[0].Args, " "); strings.Contains(text, "token of") || !strings.Contains(text, "--stack=shop.network.main") {
+		t.Errorf("arguments %s", text)
+	}
+	w.mustReport(deployer.Report{Turn: turn("a", 1), Phase: deployer.Applying, Message: "3/7"})
+	if report := w.ensure("a"); report.Message != "3/7" {
+		t.Errorf("%+v", report)
+	}
+	w.mustReport(deployer.Report{Turn: turn("a", 1), Phase: deployer.Succeeded})
+	if report := w.ensure("a"); report.Phase != deployer.Succeeded || len(w.pods()) != 0 {
+		t.Errorf("%+v, %d pods", report, len(w.pods()))
+	}
+	if err := w.report(deployer.Report{Turn: turn("a", 1), Phase: deployer.Applying}); !errors.Is(err, deployer.ErrReplaced) {
+		t.Errorf("a report after the end: %v", err)
+	}
+}
+
+func TestALostDeployerIsReplaced(t *testing.T) {
+	w := newWorld(t)
+	w.ensure("a")
+	w.mustReport(deployer.Report{Turn: turn("a", 1), Phase: deployer.Applying, Message: "3/7"})
+	pod := w.pods()[0]
+	pod.Status.Phase = corev1.PodFailed
+	if _, err := w.API.CoreV1().Pods("platform").UpdateStatus(t.Context(), &pod, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if report := w.ensure("a"); report.Phase != deployer.Failed || report.Permanent || !strings.Contains(report.Error, "was lost") || !strings.Contains(report.Error, "3/7") {
+		t.Errorf("%+v", report)
+	}
+	before := w.unlocked
+	if report := w.ensure("a"); report.Phase != deployer.Pending || report.Attempt != 2 || w.unlocked != before+1 {
+		t.Errorf("%+v, unlocked %d", report, w.unlocked)
+	}
+	if pods := w.pods(); len(pods) != 1 || pods[0].Name == pod.Name {
+		t.Errorf("pods %v", pods)
+	}
+	if err := w.report(deployer.Report{Turn: turn("a", 1), Phase: deployer.Succeeded}); !errors.Is(err, deployer.ErrReplaced) {
+		t.Errorf("a report of the lost one: %v", err)
+	}
+	if _, err := w.Order(t.Context(), "shop.network.main", turn("a", 1)); !errors.Is(err, deployer.ErrReplaced) {
+		t.Errorf("an order for the lost one: %v", err)
+	}
+	order, err := w.Order(t.Context(), "shop.network.main", turn("a", 2))
+	if err != nil || !order.Adopt || order.Environment["WHO"] != "gcp/project-shop/prod" {
+		t.Errorf("%v, %v", order, err)
+	}
+}
+
+func TestAFailureIsToldOnceAndTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.ensure("a")
+	w.mustReport(deployer.Report{Turn: turn("a", 1), Phase: deployer.Failed, Error: "no quota"})
+	if report := w.ensure("a"); report.Error != "no quota" {
+		t.Errorf("%+v", report)
+	}
+	if report := w.ensure("a"); report.Attempt != 2 || report.Phase != deployer.Pending {
+		t.Errorf("%+v", report)
+	}
+	w.mustReport(deployer.Report{Turn: turn("a", 2), Phase: deployer.Failed, Error: "it would lose data", Permanent: true})
+	for range 2 {
+		if report := w.ensure("a"); !report.Permanent {
+			t.Errorf("%+v", report)
+		}
+	}
+}
+
+func TestOneOperationOnAStackAtATime(t *testing.T) {
+	w := newWorld(t)
+	w.ensure("a")
+	w.mustReport(deployer.Report{Turn: turn("a", 1), Phase: deployer.Applying, Message: "3/7"})
+	if report := w.ensure("b"); report.Phase != deployer.Pending || !strings.Contains(report.Message, "begun earlier: 3/7") || len(w.pods()) != 1 {
+		t.Errorf("%+v", report)
+	}
+	w.mustReport(deployer.Report{Turn: turn("a", 1), Phase: deployer.Succeeded})
+	if report := w.ensure("b"); report.Turn != turn("b", 1) {
+		t.Errorf("%+v", report)
+	}
+	if order, err := w.Order(t.Context(), "shop.network.main", turn("b", 1)); err != nil || order.Adopt {
+		t.Errorf("%v, %v", order, err)
+	}
+}
+
+func TestCredentialsAreStoredNowhere(t *testing.T) {
+	w := newWorld(t)
+	w.ensure("a")
+	if _, err := w.Order(t.Context(), "shop.network.main", turn("a", 1)); err != nil {
+		t.Fatal(err)
+	}
+	secrets, err := w.API.CoreV1().Secrets("platform").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(secrets.Items) != 2 {
+		t.Fatalf("%d secrets, %v", len(secrets.Items), err)
+	}
+	for _, object := range secrets.Items {
+		for key, value := range object.Data {
+			if strings.Contains(string(value), secret) {
+				t.Errorf("%s of %s has it", key, object.Name)
+			}
+		}
+	}
+	if err := w.Forget(t.Context(), "shop.network.main"); err != nil || len(w.pods()) != 0 {
+		t.Errorf("%v, %d pods", err, len(w.pods()))
+	}
+}

@@ -1,0 +1,161 @@
+//go:build e2e
+
+// Package byocgcp is the scenario of infrastructure in a customer's project of Google Cloud, through the whole product: the
+// command line, the API, tasks, deployers in pods, the real OpenTofu and provider, and in place of Google a stub. An
+// account, a network, a cluster and a bucket are made; what is there is left as it is; a deployer is killed at its work;
+// and in the end the stub is empty, and nobody has told the credentials.
+package byocgcp
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"plasmacloud.io/plasmacloud/test/e2e/byoclab"
+	"plasmacloud.io/plasmacloud/test/e2e/lab"
+	stubgcp "plasmacloud.io/plasmacloud/test/stub/gcp"
+)
+
+// token is a credential that may be nowhere but in its Secret, and in the environment of the provider.
+const token = "ya29.wJalrXUtnFEMI-K7MDENG-bPxRfiCYEXAMPLEKEY"
+
+// scenario is the platform on a node, and the stub beside it.
+type scenario struct {
+	byoclab.Product
+	stub *stubgcp.Server
+}
+
+func TestByocGCP(t *testing.T) {
+	l := lab.New(t)
+	s := &scenario{Product: byoclab.Product{Node: l.Node(t, "host")}, stub: stubgcp.New(stubgcp.Config{Delay: 2 * time.Second, Project: "stub-project", Token: token})}
+	lab.Step(t, "up", func(t *testing.T) { s.Cloud(t, "up", "--data-dir", s.Data.Path()) })
+	lab.Step(t, "the stub is reached as Google would be", s.serve)
+	lab.Step(t, "account", s.account)
+	lab.Step(t, "network", s.network)
+	lab.Step(t, "cluster", s.cluster)
+	lab.Step(t, "bucket", s.bucket)
+	lab.Step(t, "what is there stays as it is", s.unchanged)
+	lab.Step(t, "scale", s.scale)
+	lab.Step(t, "a deployer is killed", s.killed)
+	lab.Step(t, "delete leaves nothing", s.remove)
+	lab.Step(t, "nobody tells the credentials", func(t *testing.T) { s.NobodyTells(t, token) })
+	lab.Step(t, "down", func(t *testing.T) { s.Cloud(t, "down", "--data-dir", s.Data.Path(), "--purge", "--yes") })
+}
+
+// serve runs the stub on the node, and tells deployers where it is, as an operator would of private endpoints.
+func (s *scenario) serve(t *testing.T) {
+	t.Cleanup(func() {
+		if unknown := s.stub.Unknown(); len(unknown) > 0 {
+			t.Errorf("the stub does not know %s", strings.Join(unknown, ", "))
+		}
+	})
+	environment := stubgcp.Environment(s.Serve(t, s.stub))
+	// The provider also asks Google who it is, at an address of Google's own, and waits long for an answer. The way out of
+	// here leads through a proxy that lets nobody out.
+	environment["HTTPS_PROXY"] = s.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	s.Settings(t, "gcp", environment)
+}
+
+func (s *scenario) account(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Cloud(t, "account", "create", "--name", "prod", "--provider", "gcp", "--region", "europe-west1", "--gcp-project", "stub-project", "--credentials-file", file, "--wait")
+	if shown := s.Cloud(t, "account", "verify", "prod"); !strings.Contains(shown, "RUNNING") {
+		t.Errorf("verify says\n%s", shown)
+	}
+}
+
+func (s *scenario) network(t *testing.T) {
+	s.Cloud(t, "vpc", "create", "--name", "main", "--account", "prod", "--cidr", "10.0.0.0/16", "--wait")
+	byoclab.Has(t, s.stub.Inventory(), map[string]int{"networks": 1, "subnetworks": 1, "routers": 1})
+	if shown := s.Kubectl(t, "get", "network", "main", "-n", byoclab.Team, "-o", "jsonpath={.status.id} {.status.infraVersion} {.status.subnets[*].name}"); !strings.HasPrefix(shown, "projects/stub-project/global/networks/main-") || !strings.HasSuffix(shown, " v1.0.0 nodes") {
+		t.Errorf("the network's status says %s", shown)
+	}
+}
+
+func (s *scenario) cluster(t *testing.T) {
+	s.Cloud(t, "k8s", "create", "--name", "shop", "--type", "gke", "--vpc", "main", "--version", "v1.35", "--workers", "3", "--instance-type", "u1.large",
+		"--access-cidr", "198.51.100.0/24", "--wait")
+	list := s.Cloud(t, "k8s", "list")
+	for _, want := range []string{"shop", "GKE", "RUNNING", "v1.35.2", "3/3", "https://gke-"} {
+		if !strings.Contains(list, want) {
+			t.Errorf("the list lacks %s:\n%s", want, list)
+		}
+	}
+	byoclab.Has(t, s.stub.Inventory(), map[string]int{"clusters": 1, "nodePools": 1})
+}
+
+func (s *scenario) bucket(t *testing.T) {
+	s.Cloud(t, "bucket", "create", "--name", "assets", "--cluster", "shop", "--wait")
+	if list := s.Cloud(t, "bucket", "list"); !strings.Contains(list, "RUNNING") || !strings.Contains(list, "assets-") {
+		t.Errorf("the list shows\n%s", list)
+	}
+	byoclab.Has(t, s.stub.Inventory(), map[string]int{"b": 1})
+	if refusal := s.Refused(t, "k8s", "delete", "shop", "--yes"); !strings.Contains(refusal, "it still has buckets: assets") {
+		t.Errorf("deleting its cluster: %s", refusal)
+	}
+}
+
+// unchanged has the platform look at everything again: there is nothing to do.
+func (s *scenario) unchanged(t *testing.T) {
+	before := s.stub.Created()
+	s.Cloud(t, "k8s", "repair", "shop", "--wait")
+	if plan := s.Planned(t, "shop", "Repair"); strings.TrimSpace(plan) != "nothing to do" {
+		t.Errorf("planned again:\n%s", plan)
+	}
+	if after := s.stub.Created(); fmt.Sprint(before) != fmt.Sprint(after) {
+		t.Errorf("made %v before, %v after", before, after)
+	}
+}
+
+func (s *scenario) scale(t *testing.T) {
+	s.Cloud(t, "k8s", "scale", "shop", "--workers", "5", "--wait")
+	if plan := s.Planned(t, "shop", "Scale"); !strings.Contains(plan, "0 created, 1 changed, 0 replaced, 0 destroyed") {
+		t.Errorf("scaling was planned as\n%s", plan)
+	}
+	if list := s.Cloud(t, "k8s", "list"); !strings.Contains(list, "5/5") {
+		t.Errorf("the list shows\n%s", list)
+	}
+}
+
+// killed kills a deployer with -9 while it makes a second network: what it left behind is taken over, and nothing is made
+// twice.
+func (s *scenario) killed(t *testing.T) {
+	before := s.stub.Created()
+	s.Cloud(t, "vpc", "create", "--name", "second", "--account", "prod", "--cidr", "10.1.0.0/16")
+	lab.Eventually(t, 2*time.Minute, "something is made", func() error {
+		if made := s.stub.Created()["networks"]; made == before["networks"] {
+			return fmt.Errorf("%d networks", made)
+		}
+		return nil
+	})
+	byoclab.KillDeployer(t, "default.network.second")
+	s.AwaitRunning(t, "network", "second") // all the same
+	after := s.stub.Created()
+	for _, kind := range []string{"networks", "subnetworks", "routers"} {
+		if after[kind] != before[kind]+1 {
+			t.Errorf("%d %s were made, and before %d", after[kind], kind, before[kind])
+		}
+	}
+}
+
+func (s *scenario) remove(t *testing.T) {
+	if refusal := s.Refused(t, "vpc", "delete", "main", "--yes"); !strings.Contains(refusal, "it still has clusters: shop") {
+		t.Errorf("deleting its network: %s", refusal)
+	}
+	for _, thing := range [][]string{{"bucket", "assets"}, {"k8s", "shop"}, {"vpc", "main"}, {"vpc", "second"}, {"account", "prod"}} {
+		s.Cloud(t, thing[0], "delete", thing[1], "--yes", "--wait")
+	}
+	if left := s.stub.Inventory(); len(left) > 0 {
+		t.Errorf("this is left: %v", left)
+	}
+	if left := s.Kubectl(t, "get", "pods,secrets", "-n", byoclab.System, "-o", "name"); strings.Contains(left, "deploy") || strings.Contains(left, "tfstate") {
+		t.Errorf("this is left of deployments:\n%s", left)
+	}
+}

@@ -50,7 +50,7 @@ func Token(ctx context.Context, environment map[string]string) (cloudapi.Token, 
 	}
 	token, err := config.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, client)).Token()
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-		return cloudapi.Token{}, fmt.Errorf("make token for Google Cloud: %s %s", refused.Response.Status, refused.ErrorCode)
+		return cloudapi.Token{}, fmt.Errorf("make token for Google Cloud: it answers %s", refused.Response.Status)
 	}
 	if err != nil {
 		return cloudapi.Token{}, fmt.Errorf("make token for Google Cloud: %w", err)

@@ -48,7 +48,7 @@ func TestATokenIsMadeWithTheKey(t *testing.T) {
 			Audience string `json:"aud"`
 			Scope    string `json:"scope"`
 		}{}
-		if err != nil || signed.Claims(&key.PublicKey, &claims) != nil || claims.Audience != "https://oauth2.googleapis.com/token" || !strings.HasSuffix(claims.Scope, "cloud-platform") {
+		if err != nil || signed.Claims(&key.PublicKey, &claims) != nil || claims.Audience != "https://oauth2.googleapis.com/token" || !strings.Contains(claims.Scope, "cloud-platform https") {
 			http.Error(w, `{"error":"invalid_grant"}`, http.StatusBadRequest)
 			return
 		}

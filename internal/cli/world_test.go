@@ -31,6 +31,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/cli/platform"
 	"plasmacloud.io/plasmacloud/internal/cli/session"
 	"plasmacloud.io/plasmacloud/internal/iam/wire"
+	access "plasmacloud.io/plasmacloud/internal/kubeaccess/wire"
 )
 
 // noon is the time in the world.
@@ -105,6 +106,7 @@ func offers(t *testing.T) *corev1.ConfigMap {
 	offered, err := catalogue.New([]string{"v1.35.4", "v1.36.3"}, []catalogue.ClusterType{
 		{Name: v1alpha1.ClusterHosted, Capabilities: []catalogue.Capability{catalogue.CanCreate, catalogue.CanScale, catalogue.CanRepair, catalogue.CanKubeconfig}},
 		{Name: v1alpha1.ClusterFake, Capabilities: []catalogue.Capability{catalogue.CanCreate}},
+		{Name: v1alpha1.ClusterEKS, Capabilities: []catalogue.Capability{catalogue.CanKubeconfig}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -328,6 +330,8 @@ func (i *identities) serve(w http.ResponseWriter, r *http.Request) {
 	switch open := r.URL.Path == wire.PathLogin || r.URL.Path == wire.PathRefresh || r.URL.Path == wire.PathLogout; {
 	case !open && r.Header.Get("Authorization") != "Bearer "+i.valid:
 		refuse(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "the token is not accepted")
+	case r.Method == http.MethodPost && r.URL.Path == access.Path("web", "cloudy"):
+		answer(http.StatusOK, access.Access{Server: "https://eks.example.com", CA: "CA", Token: "k8s-aws-v1.token", ExpiresAt: noon.Add(14 * time.Minute)})
 	case strings.HasPrefix(r.URL.Path, "/apis/instances."):
 		attach(w, r)
 	case r.URL.Path == wire.PathLogin:

@@ -14,8 +14,13 @@ import (
 	"plasmacloud.io/plasmacloud/internal/cloudapi"
 )
 
+// What tokens are for: GKE asks for the first, and knows people by their address with the second.
 const (
-	scope = "https://www.googleapis.com/auth/cloud-platform"
+	scopePlatform = "https://www.googleapis.com/auth/cloud-platform"
+	scopeAddress  = "https://www.googleapis.com/auth/userinfo.email"
+)
+
+const (
 	// endpoint hands out tokens. A key file names one too, but that is its owner's word: the platform would ask whatever
 	// address they like, from inside.
 	endpoint = "https://oauth2.googleapis.com/token"
@@ -38,7 +43,7 @@ func Token(ctx context.Context, environment map[string]string) (cloudapi.Token, 
 	if file.Type != "service_account" {
 		return cloudapi.Token{}, fmt.Errorf("the platform makes tokens with keys of service accounts, and the account has one of type %q", file.Type)
 	}
-	config, err := google.JWTConfigFromJSON(key, scope)
+	config, err := google.JWTConfigFromJSON(key, scopePlatform, scopeAddress)
 	if err != nil {
 		return cloudapi.Token{}, errors.New("the account's credentials are no key of a service account") // the text may have parts of it
 	}
@@ -50,7 +55,7 @@ func Token(ctx context.Context, environment map[string]string) (cloudapi.Token, 
 	}
 	token, err := config.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, client)).Token()
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-		return cloudapi.Token{}, fmt.Errorf("make token for Google Cloud: %s %s", refused.Response.Status, refused.ErrorCode)
+		return cloudapi.Token{}, fmt.Errorf("make token for Google Cloud: it answers %s", refused.Response.Status)
 	}
 	if err != nil {
 		return cloudapi.Token{}, fmt.Errorf("make token for Google Cloud: %w", err)

@@ -206,6 +206,23 @@ func (s stackStates) Delete(ctx context.Context, stack string) error {
 	return s.backend.Delete(ctx, stack)
 }
 
+// Resources implements cloud.States.
+func (s stackStates) Resources(ctx context.Context, stack string) (map[string]string, error) {
+	raw, err := s.backend.Get(ctx, stack)
+	if errors.Is(err, state.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return terraform.ReadState(raw)
+}
+
+// Abandon implements cloud.States.
+func (s stackStates) Abandon(ctx context.Context, stack string) error {
+	return s.backend.Abandon(ctx, stack)
+}
+
 // resources are read from the management API.
 type resources struct{ client.Reader }
 

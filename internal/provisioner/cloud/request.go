@@ -65,8 +65,11 @@ func (p *Provisioner) request(ctx context.Context, scope *task.Scope) (deployer.
 		ID: string(scope.Task.UID), Stack: name, Operation: deployer.Apply, Cloud: translate.cloud(), InfraVersion: version, Kind: kind,
 		Account: deployer.Account{Namespace: s.account.Namespace, Name: s.account.Name}, Consent: consent(scope.Object),
 	}
-	if scope.Task.Spec.Operation == v1alpha1.OperationDelete {
+	switch scope.Task.Spec.Operation {
+	case v1alpha1.OperationDelete:
 		request.Operation = deployer.Destroy
+	case v1alpha1.OperationPlan:
+		request.Operation = deployer.Plan
 	}
 	if s.cluster != nil && s.bucket == nil {
 		request.OpenAPI = terraform.Everybody(s.cluster.Spec.Access.CIDRs)

@@ -162,6 +162,15 @@ func (s states) Outputs(ctx context.Context, stack string) (map[string]json.RawM
 	return terraform.ReadOutputs(raw)
 }
 
+// Resources implements cloud.States.
+func (s states) Resources(ctx context.Context, stack string) (map[string]string, error) {
+	raw, err := s.Get(ctx, stack)
+	if err != nil {
+		return nil, err
+	}
+	return terraform.ReadState(raw)
+}
+
 // kubelet runs what pods say, with their Secrets in files.
 func (l *lab) kubelet(log *slog.Logger) {
 	api, ctx := l.deployments.API.CoreV1(), l.t.Context()

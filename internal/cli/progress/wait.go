@@ -114,7 +114,7 @@ func (w *waiter) relevant(task *v1alpha1.Task) bool {
 	if w.target.gone() {
 		return task.Spec.Operation == v1alpha1.OperationDelete
 	}
-	return task.Spec.Generation >= w.target.Generation && !w.target.Earlier[task.UID]
+	return task.Spec.Operation.Changes() && task.Spec.Generation >= w.target.Generation && !w.target.Earlier[task.UID]
 }
 
 // outcome tells whether it is over, and how.

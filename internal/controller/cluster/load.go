@@ -32,7 +32,7 @@ func (r *Reconciler) load(ctx context.Context, request ctrl.Request) (*scope, er
 	if err := r.List(ctx, &tasks, client.InNamespace(request.Namespace), client.MatchingFields{status.TasksByResource: string(s.cluster.UID)}); err != nil {
 		return nil, err
 	}
-	s.tasks = tasks.Items
+	s.tasks = status.Changing(tasks.Items)
 	slices.SortFunc(s.tasks, older)
 	var groups v1alpha1.NodeGroupList
 	if err := r.List(ctx, &groups, client.InNamespace(request.Namespace), client.MatchingFields{NodeGroupsByCluster: s.cluster.Name}); err != nil {

@@ -69,7 +69,9 @@ func (s *states) Delete(_ context.Context, stack string) error {
 	return nil
 }
 
-func (s *states) Resources(context.Context, string) (map[string]string, error) { return s.resources, nil }
+func (s *states) Resources(context.Context, string) (map[string]string, error) {
+	return s.resources, nil
+}
 
 func (s *states) Abandon(_ context.Context, stack string) error {
 	s.abandoned = append(s.abandoned, stack)

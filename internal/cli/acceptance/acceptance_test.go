@@ -227,6 +227,9 @@ func TestTheExamplesOfAccountsWorkAsWritten(t *testing.T) {
 	if err := os.WriteFile("id_ed25519", private, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile("key.json", []byte(`{"type": "service_account"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	ran := 0
 	for line := range strings.Lines(h.ok("account", "create", "--help")) {
 		line = strings.ReplaceAll(line, "~/.ssh/", "") // which a shell would know
@@ -235,7 +238,7 @@ func TestTheExamplesOfAccountsWorkAsWritten(t *testing.T) {
 			ran++
 		}
 	}
-	if ran != 3 {
+	if ran != 4 {
 		t.Errorf("%d examples were found", ran)
 	}
 	h.has(h.ok("account", "get", "lab", "-o", "yaml"), "hostKey: "+key, "port: 2222")

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/controller/stack"
 	"plasmacloud.io/plasmacloud/internal/controller/status"
 )
 
@@ -139,6 +140,9 @@ func (r *Reconciler) letGo(ctx context.Context, s *scope) error {
 		if err := client.IgnoreNotFound(r.Delete(ctx, &s.groups[i])); err != nil {
 			return fmt.Errorf("delete node group: %w", err)
 		}
+	}
+	if err := stack.Bequeath(ctx, r.Client, r.Recorder, s.cluster, s.tasks); err != nil {
+		return err
 	}
 	return status.Release(ctx, r.Client, s.cluster)
 }

@@ -76,7 +76,7 @@ func (k *Keeper) Keep(ctx context.Context, r Resource) (gone bool, err error) {
 	deleted := !r.GetDeletionTimestamp().IsZero()
 	for i := range tasks {
 		if deleted && tasks[i].Spec.Operation == v1alpha1.OperationDelete && tasks[i].Status.Phase == v1alpha1.TaskSucceeded {
-			return true, nil
+			return true, Bequeath(ctx, k.Client, k.Recorder, r.Object, tasks)
 		}
 	}
 	if deleted && len(tasks) == 0 && *r.Observed == 0 {
@@ -186,8 +186,8 @@ func (k *Keeper) settle(r Resource, task *v1alpha1.Task) {
 }
 
 func (k *Keeper) fail(r Resource, task *v1alpha1.Task) {
-	message := fmt.Sprintf("%s failed at step %s: %s; mend it, then change its spec, or set another value of the annotation %s",
-		strings.ToLower(string(task.Spec.Operation)), task.Status.Step, task.Status.Error, v1alpha1.AnnotationRepair)
+	message := fmt.Sprintf("%s failed at step %s: %s; mend it, then change its spec or run `cloud %s repair %s`",
+		strings.ToLower(string(task.Spec.Operation)), task.Status.Step, task.Status.Error, nouns[r.Kind], r.GetName())
 	if *r.Phase != v1alpha1.PhaseFailed {
 		k.Recorder.Eventf(r.Object, task, "Warning", v1alpha1.ReasonTaskFailed, string(task.Spec.Operation), "%s", message[:min(len(message), maxNote)])
 	}

@@ -23,6 +23,9 @@ func (p *Provisioner) preview(ctx context.Context, scope *task.Scope) error {
 		return err
 	}
 	report, err := p.follow(ctx, scope, request, deployer.Report.Finished)
+	if report.Phase == deployer.Failed && scope.Attempt >= attempts {
+		return task.Permanent(err) // a person waits for the answer
+	}
 	if err != nil {
 		return err
 	}
@@ -35,6 +38,9 @@ func (p *Provisioner) preview(ctx context.Context, scope *task.Scope) error {
 	scope.Report("%s", summary(report.Plan))
 	return nil
 }
+
+// attempts is how often it is tried to look before that has failed.
+const attempts = 3
 
 // maxFields is how many resources a plan may touch for it to be kept in the record what of them would change.
 const maxFields = 200

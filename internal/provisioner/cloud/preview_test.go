@@ -77,6 +77,20 @@ func TestAPlanOfWhatCannotBeIsRefusedInOurWords(t *testing.T) {
 	}
 }
 
+func TestAPlanIsNotTriedForever(t *testing.T) {
+	w := newWorld(t, deployer.Report{Phase: deployer.Failed, Error: "401"})
+	steps, err := w.steps(v1alpha1.OperationPlan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for attempt := int32(1); attempt <= attempts; attempt++ {
+		scope := &task.Scope{Object: network(), Attempt: attempt, Log: slog.New(slog.DiscardHandler), Task: &v1alpha1.Task{Spec: v1alpha1.TaskSpec{Operation: v1alpha1.OperationPlan}}}
+		if err := steps[0].Run(t.Context(), scope); err == nil || task.IsPermanent(err) != (attempt == attempts) {
+			t.Errorf("attempt %d: %v", attempt, err)
+		}
+	}
+}
+
 func TestACancelledTaskWaitsForItsDeployer(t *testing.T) {
 	w := newWorld(t)
 	w.deployments.ending = 1

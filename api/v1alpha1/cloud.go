@@ -1,5 +1,12 @@
 package v1alpha1
 
+// ConditionAddons of a cluster in a cloud is True when its add-ons are there, as far as the cloud does not bring them
+// along; otherwise it says which ones are not, and why.
+const (
+	ConditionAddons  = "AddonsInstalled"
+	ReasonIncomplete = "Incomplete"
+)
+
 // EKS is what clusters of type EKS have of their own.
 type EKS struct {
 	// Compute is who makes the nodes: Auto, AWS as pods need them; NodeGroups; or Karpenter, which itself runs on node

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,9 +23,12 @@ import (
 	"plasmacloud.io/plasmacloud/internal/deployer/pods"
 	"plasmacloud.io/plasmacloud/internal/iam/authority"
 	"plasmacloud.io/plasmacloud/internal/iam/store"
+	"plasmacloud.io/plasmacloud/internal/kubeaccess/wire"
 	"plasmacloud.io/plasmacloud/internal/provisioner/cloud"
+	"plasmacloud.io/plasmacloud/internal/provisioner/cloud/addons"
 	"plasmacloud.io/plasmacloud/internal/release"
 	"plasmacloud.io/plasmacloud/internal/terraform"
+	"plasmacloud.io/plasmacloud/internal/terraform/aws"
 	"plasmacloud.io/plasmacloud/internal/terraform/gcp"
 	"plasmacloud.io/plasmacloud/internal/terraform/state"
 	"plasmacloud.io/plasmacloud/internal/terraform/state/secret"
@@ -36,6 +40,9 @@ const keysSecret = "cloud-keys"
 // deployerSettings, followed by a cloud's name, is a ConfigMap of the platform's namespace with further environment for
 // deployers of that cloud: proxies, private endpoints, or whom to trust. It is the operator's, and optional.
 const deployerSettings = "deployer-"
+
+// chartsDir of the release holds the charts of add-ons, if any.
+const chartsDir = "charts"
 
 // clouds is what infrastructure in clouds needs of the daemon.
 type clouds struct {
@@ -72,7 +79,13 @@ func (d *Daemon) newClouds(ctx context.Context) (*clouds, error) {
 		ReleaseClaim: d.config.ReleaseClaim, Service: d.config.DeploymentsService, CA: certificates.CA, Token: tokens.Issue,
 		Unlock: c.unlock, Environment: c.environment, Log: d.log,
 	})
-	if c.provisioner, err = cloud.New(cloud.Config{Deployments: deployments, States: stackStates{c.states}, Resources: resources{d.manager.GetClient()}}); err != nil {
+	if c.provisioner, err = cloud.New(cloud.Config{
+		Deployments: deployments, States: stackStates{c.states}, Resources: resources{d.manager.GetClient()}, Environment: c.environment,
+		Addons: &addons.Installer{
+			Charts: addons.Charts{Dir: filepath.Join(d.config.ReleaseDir, chartsDir), Scratch: d.config.Scratch},
+			Log:    d.log, Patience: time.Minute, Poll: 5 * time.Second,
+		},
+	}); err != nil {
 		return nil, err
 	}
 	mux := http.NewServeMux()
@@ -175,9 +188,27 @@ func (c *clouds) credentials(ctx context.Context, account *v1alpha1.Account) (ma
 	return cloud.Environment(account, data)
 }
 
+// access makes access to a cluster in a cloud.
+func (c *clouds) access(ctx context.Context, cluster *v1alpha1.Cluster) (*wire.Access, error) {
+	made, err := c.provisioner.Access(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	return &wire.Access{Server: made.Endpoint, CA: string(made.CA), Token: made.Token.Value, ExpiresAt: made.Token.Expires}, nil
+}
+
 // Offers implements account.Clouds. It is true of what scenarios have shown to work.
 func (c *clouds) Offers(provider v1alpha1.Provider) bool {
-	return c != nil && provider == v1alpha1.ProviderGCP && c.built.Has(gcp.Provider)
+	if c == nil {
+		return false
+	}
+	switch provider {
+	case v1alpha1.ProviderAWS:
+		return c.built.Has(aws.Provider)
+	case v1alpha1.ProviderGCP:
+		return c.built.Has(gcp.Provider)
+	}
+	return false
 }
 
 // Verify implements account.Clouds.

@@ -17,7 +17,10 @@ import (
 	"plasmacloud.io/plasmacloud/internal/admission/tally"
 	"plasmacloud.io/plasmacloud/internal/iam"
 	"plasmacloud.io/plasmacloud/internal/iam/authority"
+	"plasmacloud.io/plasmacloud/internal/iam/gate"
 	"plasmacloud.io/plasmacloud/internal/iam/store"
+	"plasmacloud.io/plasmacloud/internal/kubeaccess"
+	accesswire "plasmacloud.io/plasmacloud/internal/kubeaccess/wire"
 	"plasmacloud.io/plasmacloud/internal/terminal"
 	"plasmacloud.io/plasmacloud/internal/terminal/wire"
 )
@@ -31,11 +34,17 @@ func (d *Daemon) setupIAM() error {
 	terminals := terminal.New(terminal.Config{
 		API: api, Objects: d.manager.GetClient(), Reacher: d.drivers.reacher, Recorder: d.manager.GetEventRecorder("cloudd"), Log: d.log,
 	})
+	more := map[string]http.Handler{wire.Pattern: terminals}
+	if d.clouds != nil {
+		more[accesswire.Pattern] = kubeaccess.New(kubeaccess.Config{
+			Gate: gate.Gate{API: api}, Clusters: d.manager.GetAPIReader(), Access: d.clouds.access, Log: d.log,
+		})
+	}
 	service, err := iam.New(iam.Config{
 		REST: d.manager.GetConfig(), Namespace: d.config.Namespace, Address: d.config.IAMAddress,
 		Issuer: d.config.IAMIssuer, Names: d.config.IAMNames, Scratch: d.config.Scratch,
 		Registry: metrics.Registry, Clock: clock.RealClock{}, Logger: d.log,
-		More: map[string]http.Handler{wire.Pattern: terminals},
+		More: more,
 	})
 	if err != nil {
 		return err

@@ -156,8 +156,17 @@ func (in *installation) clusterTypes() []catalogue.ClusterType {
 		{Name: v1alpha1.ClusterFake, Capabilities: lifecycle},
 	}
 	// Deployers need the release, as clusters on machines do; and the part of it for clouds.
-	if built, err := release.OpenCloud(in.release.Dir()); err == nil && in.embedded() && built.Has("google") {
-		types = append(types, catalogue.ClusterType{Name: v1alpha1.ClusterGKE, Capabilities: lifecycle})
+	built, err := release.OpenCloud(in.release.Dir())
+	if err != nil || !in.embedded() {
+		return types
+	}
+	for _, cloud := range []struct {
+		provider string
+		name     v1alpha1.ClusterType
+	}{{"aws", v1alpha1.ClusterEKS}, {"google", v1alpha1.ClusterGKE}} {
+		if built.Has(cloud.provider) {
+			types = append(types, catalogue.ClusterType{Name: cloud.name, Capabilities: append(slices.Clone(lifecycle), catalogue.CanKubeconfig)})
+		}
 	}
 	return types
 }

@@ -28,6 +28,8 @@ const (
 	// OutputNetwork is what a network in a cloud has there: a NetworkStatus in JSON. OutputID is what a cloud knows a bucket by.
 	OutputNetwork = "network"
 	OutputID      = "id"
+	// OutputAddons says which add-ons of a cluster in a cloud are missing, and why; it is empty where none is.
+	OutputAddons = "addons"
 	// OutputInventory is what the cluster has made outside itself, each as Kind/name, separated by commas. It is set when
 	// the first of it is about to be made, and shrinks as a deletion goes on; it is empty when nothing is left.
 	OutputInventory = "inventory"

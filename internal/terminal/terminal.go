@@ -6,18 +6,15 @@ package terminal
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
@@ -26,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/iam/gate"
 	"plasmacloud.io/plasmacloud/internal/machine"
 	remote "plasmacloud.io/plasmacloud/internal/ssh"
 	"plasmacloud.io/plasmacloud/internal/terminal/wire"
@@ -69,7 +67,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	visit, err := s.admit(ctx, r)
 	if err != nil {
-		refuse(w, err)
+		gate.Refuse(w, err)
 		return
 	}
 	switch r.Method {
@@ -78,12 +76,12 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case http.MethodPost:
 	default:
-		refuse(w, apierrors.NewMethodNotSupported(resource(), r.Method))
+		gate.Refuse(w, apierrors.NewMethodNotSupported(resource(), r.Method))
 		return
 	}
 	options, err := remotecommand.NewOptions(r)
 	if err != nil {
-		refuse(w, apierrors.NewBadRequest(err.Error()))
+		gate.Refuse(w, apierrors.NewBadRequest(err.Error()))
 		return
 	}
 	s.note(visit)
@@ -101,7 +99,7 @@ type visit struct {
 
 // admit finds out who asks for what, and whether they may, and opens the way.
 func (s *Service) admit(ctx context.Context, r *http.Request) (*visit, error) {
-	user, err := s.authenticate(ctx, r)
+	user, err := gate.Gate{API: s.API}.Authenticate(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -119,44 +117,16 @@ func (s *Service) admit(ctx context.Context, r *http.Request) (*visit, error) {
 	return v, nil
 }
 
-// authenticate asks the API whose token it is.
-func (s *Service) authenticate(ctx context.Context, r *http.Request) (authenticationv1.UserInfo, error) {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	unknown := apierrors.NewUnauthorized("log in with `cloud login`")
-	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return authenticationv1.UserInfo{}, unknown
-	}
-	review, err := s.API.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{
-		Spec: authenticationv1.TokenReviewSpec{Token: strings.TrimSpace(token)},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return authenticationv1.UserInfo{}, fmt.Errorf("ask whose token it is: %w", err)
-	}
-	if !review.Status.Authenticated {
-		return authenticationv1.UserInfo{}, unknown
-	}
-	return review.Status.User, nil
-}
-
 // authorize asks the API whether somebody may open a terminal.
 func (s *Service) authorize(ctx context.Context, user authenticationv1.UserInfo, namespace, name string) error {
-	extra := map[string]authorizationv1.ExtraValue{}
-	for key, values := range user.Extra {
-		extra[key] = authorizationv1.ExtraValue(values)
-	}
-	review, err := s.API.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
-		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: user.Username, Groups: user.Groups, UID: user.UID, Extra: extra,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: "create", Group: v1alpha1.GroupVersion.Group, Version: v1alpha1.GroupVersion.Version,
-				Resource: "machines", Subresource: Subresource, Namespace: namespace, Name: name,
-			},
-		},
-	}, metav1.CreateOptions{})
+	allowed, err := gate.Gate{API: s.API}.Allowed(ctx, user, authorizationv1.ResourceAttributes{
+		Verb: "create", Group: v1alpha1.GroupVersion.Group, Version: v1alpha1.GroupVersion.Version,
+		Resource: "machines", Subresource: Subresource, Namespace: namespace, Name: name,
+	})
 	if err != nil {
-		return fmt.Errorf("ask what %s may do: %w", user.Username, err)
+		return err
 	}
-	if !review.Status.Allowed {
+	if !allowed {
 		return apierrors.NewForbidden(resource(), name, fmt.Errorf("user %q may not open terminals on instances of this project", user.Username))
 	}
 	return nil
@@ -233,13 +203,4 @@ func sizes(ctx context.Context, resize <-chan remotecommand.TerminalSize) <-chan
 		}
 	}()
 	return told
-}
-
-// refuse answers with what is wrong, as the Kubernetes API does.
-func refuse(w http.ResponseWriter, err error) {
-	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
-	if known := apierrors.APIStatus(nil); errors.As(err, &known) {
-		status = known.Status()
-	}
-	writeStatus(w, &status)
 }

@@ -51,6 +51,8 @@ type Options struct {
 	// Controllers are the controllers that kube-controller-manager shall run, such as namespace-controller or
 	// garbage-collector-controller; it is not started where there are none.
 	Controllers []string
+	// Names are further ones, or addresses, that its certificate is good for.
+	Names []string
 	// WithoutCRDs leaves the API without our kinds.
 	WithoutCRDs bool
 }
@@ -138,7 +140,7 @@ func (s *Server) start(ctx context.Context, repository string) error {
 	}
 	s.port, s.etcdURL, s.peerURL = ports[0], loopbackURL(ports[1]), loopbackURL(ports[2])
 	s.pki = pki.New(filepath.Join(dir, "tls"), clock.RealClock{})
-	node := pki.Server{NodeName: "testapi", ClusterDomain: "cluster.local", ServiceCIDRs: []netip.Prefix{serviceCIDR}}
+	node := pki.Server{NodeName: "testapi", ClusterDomain: "cluster.local", ServiceCIDRs: []netip.Prefix{serviceCIDR}, TLSSANs: s.options.Names}
 	if _, err := s.pki.Ensure(node.Leaves()); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package auth
 
 import (
 	"fmt"
-	"os/exec"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
@@ -76,11 +75,7 @@ func ofContext(s *session.Session, chosen *config.Context) (*api.Config, error) 
 	}
 	made := api.NewConfig()
 	made.Clusters[name] = &api.Cluster{Server: chosen.Server, CertificateAuthorityData: []byte(chosen.CA)}
-	made.AuthInfos[name] = &api.AuthInfo{Exec: &api.ExecConfig{
-		APIVersion: "client.authentication.k8s.io/v1", Command: program(s), Args: []string{"credential", "--context", chosen.Name},
-		InteractiveMode: api.NeverExecInteractiveMode,
-		InstallHint:     "cloud, the command line of PlasmaCloud, has to be there",
-	}}
+	made.AuthInfos[name] = kubeconfig.Plugin(s.Executable, "credential", "--context", chosen.Name)
 	place := &api.Context{Cluster: name, AuthInfo: name}
 	if project, err := s.Project(); err == nil {
 		place.Namespace = v1alpha1.NamespacePrefix + project
@@ -88,12 +83,4 @@ func ofContext(s *session.Session, chosen *config.Context) (*api.Config, error) 
 	made.Contexts[name] = place
 	made.CurrentContext = name
 	return made, nil
-}
-
-// program is how kubectl finds this program: by its name where the PATH leads to it.
-func program(s *session.Session) string {
-	if found, err := exec.LookPath("cloud"); err == nil && found == s.Executable {
-		return "cloud"
-	}
-	return s.Executable
 }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"plasmacloud.io/plasmacloud/internal/iam/wire"
+	access "plasmacloud.io/plasmacloud/internal/kubeaccess/wire"
 )
 
 const (
@@ -94,6 +95,12 @@ func (c *Client) Config(token string) *rest.Config {
 // Ask is nil where what others serve at the same place would be done.
 func (c *Client) Ask(ctx context.Context, token, path string) error {
 	return c.call(ctx, http.MethodGet, path, token, nil, nil)
+}
+
+// Access is a way into a cluster that is in a cloud.
+func (c *Client) Access(ctx context.Context, token, project, cluster string) (*access.Access, error) {
+	answer := &access.Access{}
+	return answer, c.call(ctx, http.MethodPost, access.Path(project, cluster), token, nil, answer)
 }
 
 // Ready is nil when the service can do its work.

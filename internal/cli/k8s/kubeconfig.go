@@ -29,7 +29,9 @@ func kubeconfig(s *session.Session, kind *resource.Kind[*v1alpha1.Cluster]) *cob
 	cmd := &cobra.Command{
 		Use: "kubeconfig CLUSTER", Short: "Print the kubeconfig of a cluster",
 		Long: "kubeconfig prints the administrator's kubeconfig of a cluster. It is a secret: keep the file to yourself, or put it where\n" +
-			"kubectl looks with --merge. With --role or --ttl the cluster issues one that is good for that role, and that time, only.",
+			"kubectl looks with --merge. With --role or --ttl the cluster issues one that is good for that role, and that time, only.\n" +
+			"That of a cluster in a cloud holds no secret: it runs `cloud credential`, which has a token made from the credentials of\n" +
+			"the cluster's account whenever one is needed.",
 		Example: "  cloud k8s kubeconfig dev-cluster > kubeconfig.yaml\n  cloud k8s kubeconfig dev-cluster --merge && kubectl get nodes\n" +
 			"  cloud k8s kubeconfig dev-cluster --role view --ttl 1h > viewer.yaml",
 		Args:              command.Exactly("CLUSTER"),
@@ -42,6 +44,9 @@ func kubeconfig(s *session.Session, kind *resource.Kind[*v1alpha1.Cluster]) *cob
 			cluster, err := kind.Fetch(ctx, s, args[0])
 			if err != nil {
 				return err
+			}
+			if cluster.Spec.Type.InCloud() {
+				return ofCloud(cmd, s, cluster, merge)
 			}
 			content, err := stored(ctx, s, cluster, key(superAdmin, internal))
 			if err != nil {
@@ -56,11 +61,7 @@ func kubeconfig(s *session.Session, kind *resource.Kind[*v1alpha1.Cluster]) *cob
 					return err
 				}
 			}
-			if merge {
-				return merged(s, cluster, content)
-			}
-			_, err = s.Out.Write(content)
-			return err
+			return hand(s, cluster, content, merge)
 		},
 	}
 	cmd.Flags().BoolVar(&superAdmin, "super-admin", false, "with more permissions, for troubleshooting")
@@ -70,6 +71,15 @@ func kubeconfig(s *session.Session, kind *resource.Kind[*v1alpha1.Cluster]) *cob
 	cmd.MarkFlagsMutuallyExclusive("role", "super-admin")
 	cmd.Flags().BoolVar(&merge, "merge", false, "put it into the file that kubectl reads, and make it current there")
 	return cmd
+}
+
+// hand prints a kubeconfig, or puts it where kubectl looks.
+func hand(s *session.Session, cluster *v1alpha1.Cluster, content []byte, merge bool) error {
+	if merge {
+		return merged(s, cluster, content)
+	}
+	_, err := s.Out.Write(content)
+	return err
 }
 
 // key of the Secret that holds the kubeconfigs.

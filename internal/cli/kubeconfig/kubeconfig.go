@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -42,6 +43,18 @@ func Rename(config *api.Config, name string) (*api.Config, error) {
 	renamed.Contexts[name] = place
 	renamed.CurrentContext = name
 	return renamed, nil
+}
+
+// Plugin is a user whose credentials this program tells when it is run with these arguments.
+func Plugin(executable string, args ...string) *api.AuthInfo {
+	program := executable
+	if found, err := exec.LookPath("cloud"); err == nil && found == executable {
+		program = "cloud" // which is where the PATH leads to
+	}
+	return &api.AuthInfo{Exec: &api.ExecConfig{
+		APIVersion: "client.authentication.k8s.io/v1", Command: program, Args: args, InteractiveMode: api.NeverExecInteractiveMode,
+		InstallHint: "cloud, the command line of PlasmaCloud, has to be there",
+	}}
 }
 
 // Merge puts a kubeconfig into a file, in the place of what had its names before, and makes its context the current one.

@@ -10,6 +10,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/cli/exit"
 	"plasmacloud.io/plasmacloud/internal/cli/iam"
 	"plasmacloud.io/plasmacloud/internal/iam/wire"
+	access "plasmacloud.io/plasmacloud/internal/kubeaccess/wire"
 )
 
 // Variables of the environment, which flags override.
@@ -115,6 +116,27 @@ func (s *Session) Whoami(ctx context.Context) (*wire.Identity, error) {
 		return nil, err
 	}
 	return service.Whoami(ctx, token.AccessToken)
+}
+
+// ClusterAccess is a way into a cluster of the project that is in a cloud, with a token that was made just now.
+func (s *Session) ClusterAccess(ctx context.Context, cluster string) (*access.Access, error) {
+	project, err := s.Project()
+	if err != nil {
+		return nil, err
+	}
+	service, err := s.IAM()
+	if err != nil {
+		return nil, err
+	}
+	token, err := s.Token(ctx)
+	if err != nil {
+		return nil, err
+	}
+	made, err := service.Access(ctx, token.AccessToken, project, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("have a token made for cluster %s: %w", cluster, err)
+	}
+	return made, nil
 }
 
 // Token is what the user shows to the management API and to the identity service. It is refreshed where it has to be.

@@ -86,6 +86,7 @@ func adopt(c *v1alpha1.Cluster, task *v1alpha1.Task) {
 	if value, ok := outputs[provisioner.OutputKubeconfig]; ok {
 		c.Status.KubeconfigSecret = value
 	}
+	mirrorAddons(c, outputs)
 	if n, err := strconv.ParseInt(outputs[provisioner.OutputNodes], 10, 32); err == nil {
 		c.Status.Nodes.Total = int32(n)
 	}

@@ -56,6 +56,10 @@ type Config struct {
 	Deployments Deployments
 	States      States
 	Resources   Resources
+	// Environment is an account's credentials, as of now, and what else is needed to reach its cloud.
+	Environment func(ctx context.Context, cloud string, account deployer.Account) (map[string]string, error)
+	// Addons installs what clusters need once they are there.
+	Addons Installer
 	// Poll is how often a running operation is looked at; a second where it is zero.
 	Poll time.Duration
 }
@@ -73,8 +77,8 @@ var (
 
 // New returns a provisioner.
 func New(config Config) (*Provisioner, error) {
-	if config.Deployments == nil || config.States == nil || config.Resources == nil {
-		return nil, errors.New("make provisioner for clouds: deployments, states and resources are needed")
+	if config.Deployments == nil || config.States == nil || config.Resources == nil || config.Environment == nil || config.Addons == nil {
+		return nil, errors.New("make provisioner for clouds: deployments, states, resources, the environment of accounts and an installer of add-ons are needed")
 	}
 	if config.Poll == 0 {
 		config.Poll = time.Second
@@ -84,7 +88,12 @@ func New(config Config) (*Provisioner, error) {
 
 // Steps implements provisioner.Provisioner.
 func (p *Provisioner) Steps(operation v1alpha1.Operation, _ *v1alpha1.Cluster) ([]task.Step, error) {
-	return p.steps(operation)
+	steps, err := p.steps(operation)
+	switch operation {
+	case v1alpha1.OperationCreate, v1alpha1.OperationUpdate, v1alpha1.OperationUpgrade, v1alpha1.OperationRepair:
+		steps = append(steps, task.Step{Name: "add-ons", Run: p.addons})
+	}
+	return steps, err
 }
 
 // Stacks plans the tasks of networks and buckets.

@@ -128,7 +128,9 @@ func newWorld(t *testing.T, reports ...deployer.Report) *world {
 		Provider: v1alpha1.ProviderGCP, Region: "europe-west1", GCP: &v1alpha1.GCPAccount{ProjectID: "shop-123456"},
 	}}
 	var err error
-	w.Provisioner, err = New(Config{Deployments: w.deployments, States: w.states, Resources: resources{account}, Poll: time.Millisecond})
+	w.Provisioner, err = New(Config{
+		Deployments: w.deployments, States: w.states, Resources: resources{account}, Environment: w.environment, Addons: w, Poll: time.Millisecond,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,14 @@
 package cloud
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	awsapi "plasmacloud.io/plasmacloud/internal/cloudapi/aws"
 	"plasmacloud.io/plasmacloud/internal/deployer"
+	"plasmacloud.io/plasmacloud/internal/provisioner/cloud/addons"
 	"plasmacloud.io/plasmacloud/internal/terraform"
 	"plasmacloud.io/plasmacloud/internal/terraform/aws"
 	"plasmacloud.io/plasmacloud/internal/terraform/azure"
@@ -52,6 +55,10 @@ type translator interface {
 	bucket(own stack, b *v1alpha1.Bucket, made outputs) (any, error)
 	networkFacts() networkFacts
 	clusterFacts() clusterFacts
+	// access makes access to a cluster.
+	access(ctx context.Context, r reach) (*Access, error)
+	// addons are those of a cluster.
+	addons(f furnished) (addons.Set, error)
 }
 
 func translatorOf(provider v1alpha1.Provider) (translator, error) {
@@ -92,7 +99,13 @@ func Environment(account *v1alpha1.Account, secret map[string][]byte) (map[strin
 // Clouds are what deployers have to know of each cloud.
 func Clouds() map[string]deployer.Cloud {
 	return map[string]deployer.Cloud{
-		aws.Cloud: {Provider: aws.Provider, Rules: aws.Rules()},
+		aws.Cloud: {Provider: aws.Provider, Rules: aws.Rules(), Finder: func(order *deployer.Order) (terraform.Finder, error) {
+			var who awsapi.Identity
+			if err := json.Unmarshal(order.Variables, &who); err != nil {
+				return nil, fmt.Errorf("read region and role of %s: %w", order.Stack, err)
+			}
+			return aws.Finder(awsapi.Tags{Environment: order.Environment, Identity: who}), nil
+		}},
 		gcp.Cloud: {Provider: gcp.Provider, Rules: gcp.Rules(), Finder: func(order *deployer.Order) (terraform.Finder, error) {
 			var own gcp.Common
 			if err := json.Unmarshal(order.Variables, &own); err != nil {

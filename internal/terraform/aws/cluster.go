@@ -117,7 +117,7 @@ func Cluster(stack Stack, cluster *v1alpha1.Cluster, network *v1alpha1.Network, 
 	public, cidrs := translate.Access(cluster.Spec.Access, options.PlatformCIDRs)
 	variables := &ClusterVariables{
 		Common: common, Name: translate.Name(stack.Name, cluster.Name), KubernetesVersion: version, VPCID: made.ID,
-		NodeSubnetIDs: ids(made.PrivateSubnets), ControlPlaneSubnetIDs: ids(made.IntraSubnets),
+		NodeSubnetIDs: IDs(made.PrivateSubnets), ControlPlaneSubnetIDs: IDs(made.IntraSubnets),
 		EndpointPublicAccess: public, PublicAccessCIDRs: cidrs, ServiceCIDR: cluster.Spec.ClusterNetwork.ServiceCIDR,
 		LogRetentionDays: options.LogRetentionDays, DeletionProtection: cluster.Spec.DeletionProtection, SupportType: "STANDARD",
 		Admins: slices.Sorted(slices.Values(options.Admins)), NodeGroups: map[string]NodeGroup{},
@@ -204,7 +204,8 @@ func nodeGroup(group translate.Group, template v1alpha1.NodeGroupTemplate, optio
 	return translated, errs
 }
 
-func ids(subnets map[string]Placed) []string {
+// IDs of subnets, in the order of their names.
+func IDs(subnets map[string]Placed) []string {
 	all := make([]string, 0, len(subnets))
 	for _, name := range slices.Sorted(maps.Keys(subnets)) {
 		all = append(all, subnets[name].ID)
@@ -226,22 +227,26 @@ type KarpenterOutputs struct {
 	RoleARN string `json:"role_arn"`
 }
 
+// NodeGroupOutputs are how a node group fares.
+type NodeGroupOutputs struct {
+	Desired int    `json:"desired"`
+	Status  string `json:"status"`
+}
+
 // ClusterOutputs are what the cluster's configuration puts out.
 type ClusterOutputs struct {
-	Name                 string            `json:"name"`
-	ARN                  string            `json:"arn"`
-	Endpoint             string            `json:"endpoint"`
-	CertificateAuthority string            `json:"certificate_authority"`
-	Version              string            `json:"version"`
-	OIDCIssuer           string            `json:"oidc_issuer"`
-	OIDCProviderARN      string            `json:"oidc_provider_arn"`
-	NodeRoleARN          string            `json:"node_role_arn"`
-	SecurityGroup        string            `json:"cluster_security_group"`
-	Karpenter            *KarpenterOutputs `json:"karpenter"`
-	NodeGroups           map[string]struct {
-		Desired int    `json:"desired"`
-		Status  string `json:"status"`
-	} `json:"node_groups"`
+	Name                 string                      `json:"name"`
+	ARN                  string                      `json:"arn"`
+	Endpoint             string                      `json:"endpoint"`
+	CertificateAuthority string                      `json:"certificate_authority"`
+	Version              string                      `json:"version"`
+	OIDCIssuer           string                      `json:"oidc_issuer"`
+	OIDCProviderARN      string                      `json:"oidc_provider_arn"`
+	NodeRoleARN          string                      `json:"node_role_arn"`
+	SecurityGroup        string                      `json:"cluster_security_group"`
+	Karpenter            *KarpenterOutputs           `json:"karpenter"`
+	LoadBalancerRoleARN  string                      `json:"load_balancer_role_arn"` // from infra version v1.1.0
+	NodeGroups           map[string]NodeGroupOutputs `json:"node_groups"`
 }
 
 // Apply writes them down in the cluster's status.

@@ -32,6 +32,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/deployer/pods"
 	"plasmacloud.io/plasmacloud/internal/provisioner"
 	"plasmacloud.io/plasmacloud/internal/provisioner/cloud"
+	"plasmacloud.io/plasmacloud/internal/provisioner/cloud/addons"
 	"plasmacloud.io/plasmacloud/internal/release"
 	"plasmacloud.io/plasmacloud/internal/task"
 	"plasmacloud.io/plasmacloud/internal/terraform"
@@ -111,7 +112,9 @@ func newLab(t *testing.T) *lab {
 	})
 	mux.Handle(deployer.PathOrders+"/", http.StripPrefix(deployer.PathOrders, deployer.NewService(l.deployments, tokens, log)))
 	mux.Handle(deployer.PathStates+"/", http.StripPrefix(deployer.PathStates, state.NewHandler(l.states, tokens, log)))
-	l.provisioner, err = cloud.New(cloud.Config{Deployments: l.deployments, States: states{l.states}, Resources: l, Poll: 200 * time.Millisecond})
+	l.provisioner, err = cloud.New(cloud.Config{
+		Deployments: l.deployments, States: states{l.states}, Resources: l, Environment: l.deployments.Environment, Addons: &addons.Installer{}, Poll: 200 * time.Millisecond,
+	})
 	must(t, err)
 	go l.kubelet(log)
 	t.Cleanup(func() {

@@ -11,12 +11,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"plasmacloud.io/plasmacloud/test/e2e/byoclab"
 	"plasmacloud.io/plasmacloud/test/e2e/lab"
 	stubgcp "plasmacloud.io/plasmacloud/test/stub/gcp"
 )
@@ -24,20 +23,15 @@ import (
 // token is a credential that may be nowhere but in its Secret, and in the environment of the provider.
 const token = "ya29.wJalrXUtnFEMI-K7MDENG-bPxRfiCYEXAMPLEKEY"
 
-const (
-	system = "plasmacloud-system"
-	team   = "project-default"
-)
-
 // scenario is the platform on a node, and the stub beside it.
 type scenario struct {
-	*lab.Node
+	byoclab.Product
 	stub *stubgcp.Server
 }
 
 func TestByocGCP(t *testing.T) {
 	l := lab.New(t)
-	s := &scenario{Node: l.Node(t, "host"), stub: stubgcp.New(stubgcp.Config{Delay: 2 * time.Second, Project: "stub-project", Token: token})}
+	s := &scenario{Product: byoclab.Product{Node: l.Node(t, "host")}, stub: stubgcp.New(stubgcp.Config{Delay: 2 * time.Second, Project: "stub-project", Token: token})}
 	lab.Step(t, "up", func(t *testing.T) { s.Cloud(t, "up", "--data-dir", s.Data.Path()) })
 	lab.Step(t, "the stub is reached as Google would be", s.serve)
 	lab.Step(t, "account", s.account)
@@ -48,38 +42,22 @@ func TestByocGCP(t *testing.T) {
 	lab.Step(t, "scale", s.scale)
 	lab.Step(t, "a deployer is killed", s.killed)
 	lab.Step(t, "delete leaves nothing", s.remove)
-	lab.Step(t, "nobody tells the credentials", s.secrets)
+	lab.Step(t, "nobody tells the credentials", func(t *testing.T) { s.NobodyTells(t, token) })
 	lab.Step(t, "down", func(t *testing.T) { s.Cloud(t, "down", "--data-dir", s.Data.Path(), "--purge", "--yes") })
 }
 
 // serve runs the stub on the node, and tells deployers where it is, as an operator would of private endpoints.
 func (s *scenario) serve(t *testing.T) {
-	listener, err := s.Listen(s.IP + ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: s.stub, ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(listener) }() // until it is closed
 	t.Cleanup(func() {
 		if unknown := s.stub.Unknown(); len(unknown) > 0 {
 			t.Errorf("the stub does not know %s", strings.Join(unknown, ", "))
 		}
 	})
-	environment := stubgcp.Environment("http://" + listener.Addr().String())
+	environment := stubgcp.Environment(s.Serve(t, s.stub))
 	// The provider also asks Google who it is, at an address of Google's own, and waits long for an answer. The way out of
 	// here leads through a proxy that lets nobody out.
-	proxy, err := s.Listen(s.IP + ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })}
-	go func() { _ = nobody.Serve(proxy) }() // until it is closed
-	environment["HTTPS_PROXY"] = "http://" + proxy.Addr().String()
-	args := []string{"create", "configmap", "deployer-gcp", "-n", system}
-	for name, value := range environment {
-		args = append(args, "--from-literal="+name+"="+value)
-	}
-	s.Kubectl(t, args...)
+	environment["HTTPS_PROXY"] = s.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	s.Settings(t, "gcp", environment)
 }
 
 func (s *scenario) account(t *testing.T) {
@@ -95,8 +73,8 @@ func (s *scenario) account(t *testing.T) {
 
 func (s *scenario) network(t *testing.T) {
 	s.Cloud(t, "vpc", "create", "--name", "main", "--account", "prod", "--cidr", "10.0.0.0/16", "--wait")
-	s.has(t, map[string]int{"networks": 1, "subnetworks": 1, "routers": 1})
-	if shown := s.Kubectl(t, "get", "network", "main", "-n", team, "-o", "jsonpath={.status.id} {.status.infraVersion} {.status.subnets[*].name}"); !strings.HasPrefix(shown, "projects/stub-project/global/networks/main-") || !strings.HasSuffix(shown, " v1.0.0 nodes") {
+	byoclab.Has(t, s.stub.Inventory(), map[string]int{"networks": 1, "subnetworks": 1, "routers": 1})
+	if shown := s.Kubectl(t, "get", "network", "main", "-n", byoclab.Team, "-o", "jsonpath={.status.id} {.status.infraVersion} {.status.subnets[*].name}"); !strings.HasPrefix(shown, "projects/stub-project/global/networks/main-") || !strings.HasSuffix(shown, " v1.0.0 nodes") {
 		t.Errorf("the network's status says %s", shown)
 	}
 }
@@ -110,7 +88,7 @@ func (s *scenario) cluster(t *testing.T) {
 			t.Errorf("the list lacks %s:\n%s", want, list)
 		}
 	}
-	s.has(t, map[string]int{"clusters": 1, "nodePools": 1})
+	byoclab.Has(t, s.stub.Inventory(), map[string]int{"clusters": 1, "nodePools": 1})
 }
 
 func (s *scenario) bucket(t *testing.T) {
@@ -118,8 +96,8 @@ func (s *scenario) bucket(t *testing.T) {
 	if list := s.Cloud(t, "bucket", "list"); !strings.Contains(list, "RUNNING") || !strings.Contains(list, "assets-") {
 		t.Errorf("the list shows\n%s", list)
 	}
-	s.has(t, map[string]int{"b": 1})
-	if refusal := s.refused(t, "k8s", "delete", "shop", "--yes"); !strings.Contains(refusal, "it still has buckets: assets") {
+	byoclab.Has(t, s.stub.Inventory(), map[string]int{"b": 1})
+	if refusal := s.Refused(t, "k8s", "delete", "shop", "--yes"); !strings.Contains(refusal, "it still has buckets: assets") {
 		t.Errorf("deleting its cluster: %s", refusal)
 	}
 }
@@ -128,7 +106,7 @@ func (s *scenario) bucket(t *testing.T) {
 func (s *scenario) unchanged(t *testing.T) {
 	before := s.stub.Created()
 	s.Cloud(t, "k8s", "repair", "shop", "--wait")
-	if plan := s.plan(t, "shop", "Repair"); strings.TrimSpace(plan) != "nothing to do" {
+	if plan := s.Planned(t, "shop", "Repair"); strings.TrimSpace(plan) != "nothing to do" {
 		t.Errorf("planned again:\n%s", plan)
 	}
 	if after := s.stub.Created(); fmt.Sprint(before) != fmt.Sprint(after) {
@@ -138,7 +116,7 @@ func (s *scenario) unchanged(t *testing.T) {
 
 func (s *scenario) scale(t *testing.T) {
 	s.Cloud(t, "k8s", "scale", "shop", "--workers", "5", "--wait")
-	if plan := s.plan(t, "shop", "Scale"); !strings.Contains(plan, "0 created, 1 changed, 0 replaced, 0 destroyed") {
+	if plan := s.Planned(t, "shop", "Scale"); !strings.Contains(plan, "0 created, 1 changed, 0 replaced, 0 destroyed") {
 		t.Errorf("scaling was planned as\n%s", plan)
 	}
 	if list := s.Cloud(t, "k8s", "list"); !strings.Contains(list, "5/5") {
@@ -157,14 +135,8 @@ func (s *scenario) killed(t *testing.T) {
 		}
 		return nil
 	})
-	kill(t, "--stack=default.network.second.")
-	lab.Eventually(t, 4*time.Minute, "it is made all the same", func() error {
-		phase, err := s.TryKubectl("get", "network", "second", "-n", team, "-o", "jsonpath={.status.phase}")
-		if err == nil && phase != "RUNNING" {
-			err = fmt.Errorf("it is %s", phase)
-		}
-		return err
-	})
+	byoclab.KillDeployer(t, "default.network.second")
+	s.AwaitRunning(t, "network", "second") // all the same
 	after := s.stub.Created()
 	for _, kind := range []string{"networks", "subnetworks", "routers"} {
 		if after[kind] != before[kind]+1 {
@@ -173,35 +145,8 @@ func (s *scenario) killed(t *testing.T) {
 	}
 }
 
-// kill ends the program with an argument that begins so, and with it all that runs in its container.
-func kill(t *testing.T, argument string) {
-	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
-	killed := 0
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil || !strings.Contains(string(content), "\x00"+argument) {
-			continue // it has ended, or is another one
-		}
-		pid, err := strconv.Atoi(strings.Split(file, "/")[2])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		killed++
-	}
-	if killed != 1 {
-		t.Fatalf("%d programs have an argument %s", killed, argument)
-	}
-}
-
 func (s *scenario) remove(t *testing.T) {
-	if refusal := s.refused(t, "vpc", "delete", "main", "--yes"); !strings.Contains(refusal, "it still has clusters: shop") {
+	if refusal := s.Refused(t, "vpc", "delete", "main", "--yes"); !strings.Contains(refusal, "it still has clusters: shop") {
 		t.Errorf("deleting its network: %s", refusal)
 	}
 	for _, thing := range [][]string{{"bucket", "assets"}, {"k8s", "shop"}, {"vpc", "main"}, {"vpc", "second"}, {"account", "prod"}} {
@@ -210,48 +155,7 @@ func (s *scenario) remove(t *testing.T) {
 	if left := s.stub.Inventory(); len(left) > 0 {
 		t.Errorf("this is left: %v", left)
 	}
-	if left := s.Kubectl(t, "get", "pods,secrets", "-n", system, "-o", "name"); strings.Contains(left, "deploy") || strings.Contains(left, "tfstate") {
+	if left := s.Kubectl(t, "get", "pods,secrets", "-n", byoclab.System, "-o", "name"); strings.Contains(left, "deploy") || strings.Contains(left, "tfstate") {
 		t.Errorf("this is left of deployments:\n%s", left)
 	}
-}
-
-// secrets looks for the credentials in all that people and programs get to see.
-func (s *scenario) secrets(t *testing.T) {
-	for what, text := range map[string]string{
-		"the daemon's log": s.Kubectl(t, "logs", "-n", system, "-l", "app=cloudd", "--tail=-1"),
-		"an event":         s.Kubectl(t, "get", "events", "-A", "-o", "yaml"),
-		"a task":           s.Kubectl(t, "get", "tasks", "-A", "-o", "yaml"),
-		"a secret":         s.Kubectl(t, "get", "secrets", "-A", "-o", "yaml"),
-	} {
-		if strings.Contains(text, token) {
-			t.Errorf("%s has the token in it", what)
-		}
-	}
-}
-
-// has tells whether the stub has what is expected.
-func (s *scenario) has(t *testing.T, want map[string]int) {
-	t.Helper()
-	have := s.stub.Inventory()
-	for kind, count := range want {
-		if have[kind] != count {
-			t.Errorf("there are %d %s, want %d: %v", have[kind], kind, count, have)
-		}
-	}
-}
-
-// plan is what the latest task of an operation on a cluster has planned.
-func (s *scenario) plan(t *testing.T, name, operation string) string {
-	t.Helper()
-	return s.Kubectl(t, "get", "tasks", "-n", team, "-l", "plasmacloud.io/cluster="+name, "--sort-by=.metadata.creationTimestamp",
-		"-o", `jsonpath={.items[?(@.spec.operation=="`+operation+`")].status.outputs.plan}`)
-}
-
-func (s *scenario) refused(t *testing.T, args ...string) string {
-	t.Helper()
-	output, err := s.TryCloud(args...)
-	if err == nil {
-		t.Fatalf("cloud %s: not refused\n%s", strings.Join(args, " "), output)
-	}
-	return output + err.Error()
 }

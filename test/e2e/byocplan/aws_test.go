@@ -113,12 +113,12 @@ func TestAWSClusters(t *testing.T) {
 			Compute: aws.ComputeKarpenter, AMI: "AL2023", Spot: []string{"workers"}, ExtendedSupport: true, LogRetentionDays: 7,
 			Admins: []string{"arn:aws:iam::123456789012:role/admin"}, PlatformCIDRs: []string{"203.0.113.7/32"},
 		})
-		p.has(map[string]int{"aws_sqs_queue": 1, "aws_cloudwatch_event_rule": 4, "aws_eks_access_entry": 1, "aws_eks_access_policy_association": 1, "aws_eks_pod_identity_association": 1})
+		p.has(map[string]int{"aws_sqs_queue": 1, "aws_cloudwatch_event_rule": 4, "aws_eks_access_entry": 1, "aws_eks_access_policy_association": 1, "aws_eks_pod_identity_association": map[string]int{"v1.0.0": 1, "v1.1.0": 2}[version]})
 		p.is(eksCluster, map[string]string{"deletion_protection": "true", "upgrade_policy.support_type": "EXTENDED", "vpc_config.public_access_cidrs": "198.51.100.0/24,203.0.113.7/32"})
 		p.is(`aws_eks_node_group.this["workers"]`, map[string]string{"capacity_type": "SPOT", "ami_type": "AL2023_x86_64_STANDARD"})
 		p.is("aws_cloudwatch_log_group.cluster", map[string]string{"retention_in_days": "7"})
 	}
-	added(t, byDefault["v1.0.0"], byDefault["v1.1.0"], "aws_kms_alias.cluster")
+	added(t, byDefault["v1.0.0"], byDefault["v1.1.0"], "aws_eks_pod_identity_association.load_balancer[0]", "aws_iam_role.load_balancer[0]", "aws_iam_role_policy.load_balancer[0]", "aws_kms_alias.cluster")
 	byDefault["v1.1.0"].is(eksCluster, map[string]string{"zonal_shift_config.enabled": "true"})
 }
 

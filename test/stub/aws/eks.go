@@ -226,7 +226,7 @@ func (s *Server) describeUpdate(r *request) (*answer, *failure) {
 	return nil, notFound("there is no update %s", r.path[1])
 }
 
-func (s *Server) tagged(r *request) (*thing, *failure) {
+func (s *Server) named(r *request) (*thing, *failure) {
 	if t := s.things[r.path[0]]; t != nil {
 		return t, nil
 	}
@@ -234,7 +234,7 @@ func (s *Server) tagged(r *request) (*thing, *failure) {
 }
 
 func (s *Server) tagEKS(r *request) (*answer, *failure) {
-	t, failed := s.tagged(r)
+	t, failed := s.named(r)
 	if failed != nil {
 		return nil, failed
 	}
@@ -243,7 +243,7 @@ func (s *Server) tagEKS(r *request) (*answer, *failure) {
 }
 
 func (s *Server) untagEKS(r *request) (*answer, *failure) {
-	t, failed := s.tagged(r)
+	t, failed := s.named(r)
 	if failed != nil {
 		return nil, failed
 	}
@@ -254,7 +254,7 @@ func (s *Server) untagEKS(r *request) (*answer, *failure) {
 }
 
 func (s *Server) listEKSTags(r *request) (*answer, *failure) {
-	t, failed := s.tagged(r)
+	t, failed := s.named(r)
 	if failed != nil {
 		return nil, failed
 	}

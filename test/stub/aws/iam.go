@@ -245,18 +245,3 @@ func (s *Server) deleteOIDC(r *request) (*answer, *failure) {
 	s.remove(t.id)
 	return &answer{}, nil
 }
-
-// stsActions are those of STS: everybody is who they say they are.
-func (s *Server) stsActions() map[string]func(*request) (*answer, *failure) {
-	return map[string]func(*request) (*answer, *failure){
-		"GetCallerIdentity": func(*request) (*answer, *failure) {
-			return &answer{tree: tree{"Account": s.config.Account, "UserId": "AIDASTUB", "Arn": s.arn("iam", "user/stub")}}, nil
-		},
-		"AssumeRole": func(r *request) (*answer, *failure) {
-			return &answer{tree: tree{
-				"Credentials":     tree{"AccessKeyId": "ASIASTUBSTUBSTUBSTUB", "SecretAccessKey": "stub", "SessionToken": "stub", "Expiration": s.config.Now().UTC().AddDate(0, 0, 1).Format("2006-01-02T15:04:05Z")},
-				"AssumedRoleUser": tree{"AssumedRoleId": "AROASTUB:plasmacloud", "Arn": r.text("RoleArn") + "/plasmacloud"},
-			}}, nil
-		},
-	}
-}

@@ -19,7 +19,7 @@ var scope = regexp.MustCompile(`Credential=[^/]+/\d+/[^/]+/([^/]+)/aws4_request`
 
 // parse finds out which service and action a request is for.
 func parse(r *http.Request) (*request, error) {
-	match := scope.FindStringSubmatch(r.Header.Get("Authorization"))
+	match := scope.FindStringSubmatch(r.Header.Get("Authorization") + "Credential=" + r.URL.Query().Get("X-Amz-Credential"))
 	if match == nil {
 		return nil, fmt.Errorf("the request is not signed")
 	}
@@ -33,6 +33,9 @@ func parse(r *http.Request) (*request, error) {
 		values, err := url.ParseQuery(string(body))
 		if err != nil {
 			return nil, err
+		}
+		if len(body) == 0 { // it was signed for somebody else to send
+			values = r.URL.Query()
 		}
 		req.form, req.action = nest(values), values.Get("Action")
 	case "eks", "s3":

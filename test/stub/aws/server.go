@@ -24,6 +24,7 @@ type Config struct {
 	Delay    time.Duration // that clusters, node groups, add-ons and NAT gateways take to be made and unmade
 	Endpoint string        // of all clusters' APIs
 	CA       string        // of the endpoint, PEM in base64
+	Secret   string        // that signatures of presigned requests are checked with; they are not if empty
 	Now      func() time.Time
 }
 
@@ -79,6 +80,19 @@ func (s *Server) Inventory() map[string]int {
 
 // byDefault tells whether AWS makes a thing along with a VPC.
 func byDefault(data tree) bool { return data["default"] == true || data["isDefault"] == true }
+
+// Names of all things of a kind that has some, the oldest first.
+func (s *Server) Names(kind string) []string {
+	s.Lock()
+	defer s.Unlock()
+	var names []string
+	for _, t := range s.all(kind, nil) {
+		if name, ok := t.data["name"].(string); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
 
 // Change alters something behind everybody's back: drift.
 func (s *Server) Change(kind string, change func(data map[string]any, tags map[string]string)) int {
@@ -155,7 +169,7 @@ func (s *Server) answer(r *request) (*answer, *failure) {
 	}
 	services := map[string]map[string]func(*request) (*answer, *failure){
 		"ec2": s.ec2Actions(), "eks": s.eksActions(), "iam": s.iamActions(), "sts": s.stsActions(), "kms": s.kmsActions(),
-		"logs": s.logsActions(), "s3": s.s3Actions(), "sqs": s.sqsActions(), "events": s.eventsActions(),
+		"logs": s.logsActions(), "s3": s.s3Actions(), "sqs": s.sqsActions(), "events": s.eventsActions(), "tagging": s.taggingActions(),
 	}
 	do := services[r.service][r.action]
 	if do == nil {
@@ -290,6 +304,10 @@ var arnKinds = map[string]string{
 func (s *Server) Tagged(key, value string) map[string]map[string]string {
 	s.Lock()
 	defer s.Unlock()
+	return s.tagged(key, value)
+}
+
+func (s *Server) tagged(key, value string) map[string]map[string]string {
 	found := map[string]map[string]string{}
 	for id, t := range s.things {
 		if t.tags[key] != value || !t.gone.IsZero() {
@@ -301,4 +319,29 @@ func (s *Server) Tagged(key, value string) map[string]map[string]string {
 		found[id] = maps.Clone(t.tags)
 	}
 	return found
+}
+
+// taggingActions are those of the tagging API.
+func (s *Server) taggingActions() map[string]func(*request) (*answer, *failure) {
+	return map[string]func(*request) (*answer, *failure){"GetResources": func(r *request) (*answer, *failure) {
+		filters, _ := r.json["TagFilters"].([]any)
+		if len(filters) != 1 {
+			return nil, refuse(http.StatusBadRequest, "InvalidParameterException", "the stub takes one filter")
+		}
+		filter, _ := filters[0].(tree)
+		key, _ := filter["Key"].(string)
+		values, _ := filter["Values"].([]any)
+		list := []any{}
+		for _, value := range values {
+			wanted, _ := value.(string)
+			for arn, tags := range s.tagged(key, wanted) {
+				pairs := []any{}
+				for name, content := range tags {
+					pairs = append(pairs, tree{"Key": name, "Value": content})
+				}
+				list = append(list, tree{"ResourceARN": arn, "Tags": pairs})
+			}
+		}
+		return &answer{tree: tree{"ResourceTagMappingList": list, "PaginationToken": ""}}, nil
+	}}
 }

@@ -101,6 +101,7 @@ resource "aws_eks_pod_identity_association" "karpenter" {
   namespace       = "kube-system"
   service_account = "karpenter"
   role_arn        = aws_iam_role.karpenter[0].arn
+  tags            = { Name = "${var.name}-karpenter" } # by which it is told from others
 }
 
 # The nodes of managed groups have this role too, and AWS makes an entry for it with the first group.

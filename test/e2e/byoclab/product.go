@@ -1,0 +1,128 @@
+package byoclab
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"plasmacloud.io/plasmacloud/test/e2e/lab"
+)
+
+// Where things are in the platform.
+const (
+	System = "plasmacloud-system"
+	Team   = "project-default"
+)
+
+// Product is the platform on a node, for scenarios that go through the whole of it.
+type Product struct{ *lab.Node }
+
+// Listen takes a free port of the node's address.
+func (p Product) Listen(t *testing.T) net.Listener {
+	t.Helper()
+	listener, err := p.Node.Listen(p.IP + ":0")
+	must(t, err)
+	return listener
+}
+
+// Serve serves on the node, and returns where.
+func (p Product) Serve(t *testing.T, handler http.Handler) string {
+	t.Helper()
+	listener := p.Listen(t)
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }() // until it is closed
+	return "http://" + listener.Addr().String()
+}
+
+// Settings tells deployers of a cloud where it is, as an operator would of private endpoints.
+func (p Product) Settings(t *testing.T, cloud string, environment map[string]string) {
+	t.Helper()
+	args := []string{"create", "configmap", "deployer-" + cloud, "-n", System}
+	for name, value := range environment {
+		args = append(args, "--from-literal="+name+"="+value)
+	}
+	p.Kubectl(t, args...)
+}
+
+// Planned is what the latest task of an operation on a cluster has planned.
+func (p Product) Planned(t *testing.T, name, operation string) string {
+	t.Helper()
+	return p.Kubectl(t, "get", "tasks", "-n", Team, "-l", "plasmacloud.io/cluster="+name, "--sort-by=.metadata.creationTimestamp",
+		"-o", `jsonpath={.items[?(@.spec.operation=="`+operation+`")].status.outputs.plan}`)
+}
+
+// Refused is what the command line says to something that is not done.
+func (p Product) Refused(t *testing.T, args ...string) string {
+	t.Helper()
+	output, err := p.TryCloud(args...)
+	if err == nil {
+		t.Fatalf("cloud %s: not refused\n%s", strings.Join(args, " "), output)
+	}
+	return output + err.Error()
+}
+
+// AwaitRunning returns when something runs as it was last asked for.
+func (p Product) AwaitRunning(t *testing.T, kind, name string) {
+	t.Helper()
+	lab.Eventually(t, 5*time.Minute, kind+" "+name+" runs", func() error {
+		told, err := p.TryKubectl("get", kind, name, "-n", Team, "-o", "jsonpath={.status.phase} {.metadata.generation} {.status.observedGeneration}")
+		fields := strings.Fields(told)
+		if err == nil && (len(fields) != 3 || fields[0] != "RUNNING" || fields[1] != fields[2]) {
+			err = fmt.Errorf("it is %s", told)
+		}
+		return err
+	})
+}
+
+// KillDeployer ends the deployer of a stack with -9, and with it all that runs in its container.
+func KillDeployer(t *testing.T, stack string) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	must(t, err)
+	killed := 0
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(content), "\x00--stack="+stack+".") {
+			continue // it has ended, or is another one
+		}
+		pid, err := strconv.Atoi(strings.Split(file, "/")[2])
+		must(t, err)
+		must(t, syscall.Kill(pid, syscall.SIGKILL))
+		killed++
+	}
+	if killed != 1 {
+		t.Fatalf("%d programs work on %s", killed, stack)
+	}
+}
+
+// NobodyTells looks for a credential in all that people and programs get to see.
+func (p Product) NobodyTells(t *testing.T, secret string) {
+	t.Helper()
+	for what, text := range map[string]string{
+		"the daemon's log": p.Kubectl(t, "logs", "-n", System, "-l", "app=cloudd", "--tail=-1"),
+		"an event":         p.Kubectl(t, "get", "events", "-A", "-o", "yaml"),
+		"a task":           p.Kubectl(t, "get", "tasks", "-A", "-o", "yaml"),
+		"a secret":         p.Kubectl(t, "get", "secrets", "-A", "-o", "yaml"),
+	} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%s has the credentials in it", what)
+		}
+	}
+}
+
+// Has tells whether a stub has what is expected.
+func Has(t *testing.T, have, want map[string]int) {
+	t.Helper()
+	for kind, count := range want {
+		if have[kind] != count {
+			t.Errorf("there are %d %s, want %d: %v", have[kind], kind, count, have)
+		}
+	}
+}

@@ -134,6 +134,11 @@ func (s *Server) login(r *request) *answer {
 			"authentication": document{"loginEndpoint": base + "/", "audiences": []any{base + "/"}, "tenant": "common", "identityProvider": "AAD"},
 			"suffixes":       document{"storage": "core.windows.net", "keyVaultDns": "vault.azure.net", "acrLoginServer": "azurecr.io", "sqlServerHostname": "database.windows.net"},
 		}}
+	case strings.HasSuffix(r.key, "/v2.0/.well-known/openid-configuration"):
+		tenant := base + "/" + s.config.Tenant
+		return &answer{status: http.StatusOK, body: document{
+			"issuer": tenant + "/v2.0", "token_endpoint": tenant + "/oauth2/v2.0/token", "authorization_endpoint": tenant + "/oauth2/v2.0/authorize",
+		}}
 	case strings.HasSuffix(r.key, "/oauth2/v2.0/token"):
 		if s.Revoked() {
 			return &answer{status: http.StatusUnauthorized, body: document{"error": "invalid_client", "error_description": "AADSTS7000215: Invalid client secret provided."}}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/cloudapi"
 	"plasmacloud.io/plasmacloud/internal/deployer"
 	"plasmacloud.io/plasmacloud/internal/deployer/pods"
 	"plasmacloud.io/plasmacloud/internal/iam/authority"
@@ -211,10 +212,15 @@ func (c *clouds) Offers(provider v1alpha1.Provider) bool {
 	return false
 }
 
-// Verify implements account.Clouds.
-func (c *clouds) Verify(ctx context.Context, account *v1alpha1.Account) error {
+// Complete implements account.Clouds.
+func (c *clouds) Complete(ctx context.Context, account *v1alpha1.Account) error {
 	_, err := c.credentials(ctx, account)
 	return err
+}
+
+// Verify implements account.Clouds.
+func (c *clouds) Verify(ctx context.Context, account *v1alpha1.Account) (cloudapi.Verdict, error) {
+	return c.provisioner.Verify(ctx, account)
 }
 
 // stackStates are the states as the provisioner looks at them.

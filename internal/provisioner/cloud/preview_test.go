@@ -131,3 +131,19 @@ func TestWhatIsAbandonedIsListed(t *testing.T) {
 		t.Errorf("%v, %v", made, err)
 	}
 }
+
+func TestNothingIsBegunWithCredentialsThatAreRevoked(t *testing.T) {
+	w := newWorld(t, deployer.Report{Phase: deployer.Succeeded})
+	account := &v1alpha1.Account{ObjectMeta: meta("prod"), Spec: v1alpha1.AccountSpec{
+		Provider: v1alpha1.ProviderGCP, Region: "europe-west1", GCP: &v1alpha1.GCPAccount{ProjectID: "shop-123456"},
+	}}
+	account.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionVerified, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRevoked, Message: "they are revoked"}}
+	w.Resources = resources{account}
+	if _, err := w.run(v1alpha1.OperationUpdate, network(), nil); err == nil || task.IsPermanent(err) || !strings.Contains(err.Error(), "they are revoked") || len(w.deployments.asked) > 0 {
+		t.Errorf("%v, asked %v", err, w.deployments.asked)
+	}
+	account.Status.Conditions[0].Reason = v1alpha1.ReasonUnknown
+	if _, err := w.run(v1alpha1.OperationRepair, network(), nil); err != nil {
+		t.Error(err)
+	}
+}

@@ -56,6 +56,9 @@ func (p *Provisioner) request(ctx context.Context, scope *task.Scope) (deployer.
 	if err != nil {
 		return deployer.Request{}, task.Permanent(err)
 	}
+	if err := revoked(s.account); err != nil {
+		return deployer.Request{}, err
+	}
 	kind, want, have := s.version()
 	version, err := configuration.Resolve(translate.cloud(), cmp.Or(want, have))
 	if err != nil {

@@ -19,13 +19,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/deployer"
@@ -70,6 +73,9 @@ type lab struct {
 	log         *byoclab.Log
 	cluster     *v1alpha1.Cluster
 	number      int
+
+	mu      sync.Mutex
+	running map[string]context.CancelFunc // deployers, by their pod
 }
 
 func must(t *testing.T, err error) {
@@ -81,7 +87,7 @@ func must(t *testing.T, err error) {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{t: t, log: new(byoclab.Log), cluster: cluster(3)}
+	l := &lab{t: t, log: new(byoclab.Log), cluster: cluster(3), running: map[string]context.CancelFunc{}}
 	log := slog.New(slog.NewTextHandler(l.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	l.stub = stubgcp.New(stubgcp.Config{Delay: time.Second, Project: "stub-project", Token: byoclab.Secret})
 	google := httptest.NewServer(l.stub)
@@ -101,8 +107,10 @@ func newLab(t *testing.T) *lab {
 	l.server = httptest.NewTLSServer(mux)
 	t.Cleanup(l.server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: l.server.Certificate().Raw})
+	api := fake.NewClientset(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "deployments", Namespace: platform}})
+	api.PrependReactor("delete", "pods", l.terminate)
 	l.deployments = pods.New(pods.Config{
-		API: fake.NewClientset(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "deployments", Namespace: platform}}), Namespace: platform,
+		API: api, Namespace: platform,
 		Service: "deployments", CA: func() ([]byte, error) { return ca, nil }, Token: tokens.Issue, Unlock: l.unlock, Log: log,
 		Environment: func(context.Context, string, deployer.Account) (map[string]string, error) {
 			environment := map[string]string{"GOOGLE_OAUTH_ACCESS_TOKEN": byoclab.Secret}
@@ -205,20 +213,54 @@ func (l *lab) container(pod *corev1.Pod, secret *corev1.Secret, log *slog.Logger
 	}
 	args := append(pod.Spec.Containers[0].Args[1:], "--server="+l.server.URL, "--access="+access, "--release-dir="+l.release, "--work-dir="+filepath.Join(access, "work"))
 	pod.Status.Phase = corev1.PodSucceeded
-	if err := deployer.RunCommand(l.t.Context(), args, cloud.Clouds(), log); err != nil {
+	ctx, cancel := context.WithCancel(l.t.Context())
+	defer cancel()
+	l.mu.Lock()
+	l.running[pod.Name] = cancel
+	l.mu.Unlock()
+	if err := deployer.RunCommand(ctx, args, cloud.Clouds(), log); err != nil {
 		log.Error("deployer failed", "error", err)
 		pod.Status.Phase = corev1.PodFailed
 	}
+	l.mu.Lock()
+	delete(l.running, pod.Name)
+	l.mu.Unlock()
 	_, _ = l.deployments.API.CoreV1().Pods(platform).UpdateStatus(l.t.Context(), pod, metav1.UpdateOptions{}) // it may be gone
 }
 
-// run does the steps of an operation as a worker would.
-func (l *lab) run(operation v1alpha1.Operation, object task.Object) map[string]string {
-	l.t.Helper()
+// terminate tells a deployer to end whose pod is deleted. The pod is there until it has.
+func (l *lab) terminate(action clienttesting.Action) (handled bool, object runtime.Object, err error) {
+	deletion, ok := action.(clienttesting.DeleteAction)
+	if !ok {
+		return false, nil, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	cancel := l.running[deletion.GetName()]
+	if cancel != nil {
+		cancel()
+	}
+	return cancel != nil, nil, nil
+}
+
+// task is one of an operation.
+func (l *lab) task(operation v1alpha1.Operation) *v1alpha1.Task {
 	l.number++
-	made := map[string]string{}
 	t := &v1alpha1.Task{Spec: v1alpha1.TaskSpec{Operation: operation}}
 	t.UID = types.UID(fmt.Sprintf("task-%d", l.number))
+	return t
+}
+
+// run does an operation.
+func (l *lab) run(operation v1alpha1.Operation, object task.Object) map[string]string {
+	l.t.Helper()
+	return l.do(l.task(operation), object)
+}
+
+// do does the steps of a task as a worker would.
+func (l *lab) do(t *v1alpha1.Task, object task.Object) map[string]string {
+	l.t.Helper()
+	made, operation := map[string]string{}, t.Spec.Operation
 	steps, err := cloud.Stacks{Provisioner: l.provisioner}.Steps(t, object)
 	must(l.t, err)
 	for _, step := range steps {

@@ -228,12 +228,49 @@ type AccountStatus struct {
 	// +listType=map
 	// +listMapKey=address
 	Hosts []SSHHostStatus `json:"hosts,omitempty"`
+	// Access is what the cloud said of the account's credentials, for accounts in clouds.
+	// +optional
+	Access *AccountAccess `json:"access,omitempty"`
 	// ObservedGeneration is the generation that the status speaks of.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions are Ready: infrastructure can come from here.
+	// Conditions are Ready: infrastructure can come from here. In a cloud also Verified: the cloud accepts the credentials,
+	// and they may do all that is needed.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// ConditionVerified of an account in a cloud is True when the cloud accepts its credentials, and they may do all that is
+// needed.
+const ConditionVerified = "Verified"
+
+// Reasons of the condition Verified.
+const (
+	// ReasonVerified: all is well.
+	ReasonVerified = "Verified"
+	// ReasonRevoked: the cloud does not accept the credentials, or not any more.
+	ReasonRevoked = "Revoked"
+	// ReasonPermissionsMissing: it does, but they may not do all that is needed.
+	ReasonPermissionsMissing = "PermissionsMissing"
+	// ReasonUnknown: the cloud could not be asked, or did not tell.
+	ReasonUnknown = "Unknown"
+)
+
+// AccountAccess is what a cloud said of credentials.
+type AccountAccess struct {
+	// Identity that the cloud knows their bearer by.
+	// +optional
+	Identity string `json:"identity,omitempty"`
+	// Missing are the permissions that the platform needs and the account does not have.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=200
+	Missing []string `json:"missing,omitempty"`
+	// CheckedAt is when the cloud was asked.
+	CheckedAt metav1.Time `json:"checkedAt"`
+	// Request is the last request for a look that was met.
+	// +optional
+	Request string `json:"request,omitempty"`
 }
 
 // Account is where infrastructure comes from: this platform's own host, machines over SSH, virtual machines, or a cloud.

@@ -45,6 +45,10 @@ type BucketSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=20
 	InfraVersion string `json:"infraVersion,omitempty"`
+	// RepairDrift has what somebody else changes in the cloud put right by itself, where nothing is lost by that. Otherwise
+	// it is only told, by the condition Drifted.
+	// +optional
+	RepairDrift bool `json:"repairDrift,omitempty"`
 }
 
 // BucketStatus is what became of it.
@@ -61,7 +65,8 @@ type BucketStatus struct {
 	Endpoint string `json:"endpoint,omitempty"`
 	// ObservedGeneration is the generation that the bucket was brought to.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions are Ready: objects can be kept in it; Progressing: a task changes it; Stalled: a person has to act.
+	// Conditions are Ready: objects can be kept in it; Progressing: a task changes it; Stalled: a person has to act; Drifted: somebody else
+	// has changed what is in the cloud.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

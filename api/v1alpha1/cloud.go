@@ -171,6 +171,12 @@ type StackStatus struct {
 	// Repaired is the last request for a repair that was met.
 	// +optional
 	Repaired string `json:"repaired,omitempty"`
+	// Planned is the time of the last request for a plan that was taken up.
+	// +optional
+	Planned string `json:"planned,omitempty"`
+	// Drift is what was found when it was last compared with what is in the cloud.
+	// +optional
+	Drift *Drift `json:"drift,omitempty"`
 }
 
 // NetworkSubnet is a subnet that exists in a cloud.

@@ -265,6 +265,10 @@ type ClusterSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=20
 	InfraVersion string `json:"infraVersion,omitempty"`
+	// RepairDrift has what somebody else changes in the cloud put right by itself, where nothing is lost by that. Otherwise
+	// it is only told, by the condition Drifted.
+	// +optional
+	RepairDrift bool `json:"repairDrift,omitempty"`
 	// DeletionProtection refuses to delete the cluster.
 	// +optional
 	DeletionProtection bool `json:"deletionProtection,omitempty"`
@@ -322,6 +326,12 @@ type ClusterStatus struct {
 	// Repaired is the last request for a repair that was met.
 	// +optional
 	Repaired string `json:"repaired,omitempty"`
+	// Planned is the time of the last request for a plan that was taken up, for clusters in a cloud.
+	// +optional
+	Planned string `json:"planned,omitempty"`
+	// Drift is what was found when a cluster in a cloud was last compared with what is there.
+	// +optional
+	Drift *Drift `json:"drift,omitempty"`
 	// Health is what audits found, and what becomes of it; none where nothing was ever wrong.
 	// +optional
 	Health *Health `json:"health,omitempty"`
@@ -332,7 +342,7 @@ type ClusterStatus struct {
 	// ObservedGeneration is the generation that the cluster was brought to.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions are Ready: the cluster does its job; Progressing: a task changes it; Stalled: a person has to act;
-	// Healthy: audits find nothing wrong.
+	// Healthy: audits find nothing wrong. In a cloud also Drifted: somebody else has changed what is there.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

@@ -133,6 +133,10 @@ type NetworkSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=20
 	InfraVersion string `json:"infraVersion,omitempty"`
+	// RepairDrift has what somebody else changes in the cloud put right by itself, where nothing is lost by that. Otherwise
+	// it is only told, by the condition Drifted.
+	// +optional
+	RepairDrift bool `json:"repairDrift,omitempty"`
 }
 
 // SecurityGroupOf is the name of a cluster's security group.
@@ -176,7 +180,7 @@ type NetworkStatus struct {
 	// ObservedGeneration is the generation that the status speaks of.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions are Ready: clusters can be made in the network. In a cloud also Progressing: a task changes it; and
-	// Stalled: a person has to act.
+	// Stalled: a person has to act; Drifted: somebody else has changed what is in the cloud.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

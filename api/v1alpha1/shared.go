@@ -25,6 +25,13 @@ const (
 	// AnnotationConsent names what a change of infrastructure in a cloud may replace or destroy although that loses
 	// something: addresses of resources as a plan shows them, separated by commas, or * for all.
 	AnnotationConsent = "plasmacloud.io/consent"
+	// AnnotationPlan asks what a change would do to infrastructure in a cloud; its value is a PlanRequest.
+	AnnotationPlan = "plasmacloud.io/plan"
+	// AnnotationForget lets a resource in a cloud be deleted from the platform's record alone: everything that was made stays
+	// in the cloud, and is the customer's to remove. Its value is the resource's own name, which is the consent to that.
+	AnnotationForget = "plasmacloud.io/forget"
+	// AnnotationVerify on an Account asks for a look at its credentials at once; its value is any new text.
+	AnnotationVerify = "plasmacloud.io/verify"
 	// AnnotationCancel on a Task asks its worker to stop at the end of the step that runs.
 	AnnotationCancel = "plasmacloud.io/cancel"
 

@@ -5,7 +5,7 @@ import (
 )
 
 // Operation is what a task does to its resource.
-// +kubebuilder:validation:Enum=Create;Update;Scale;Upgrade;Repair;Delete
+// +kubebuilder:validation:Enum=Create;Update;Scale;Upgrade;Repair;Delete;Plan
 type Operation string
 
 // The operations.
@@ -16,7 +16,11 @@ const (
 	OperationUpgrade Operation = "Upgrade"
 	OperationRepair  Operation = "Repair"
 	OperationDelete  Operation = "Delete"
+	OperationPlan    Operation = "Plan" // only tells what another one would do
 )
+
+// Changes tells whether the operation is done to change something, and not only to look.
+func (o Operation) Changes() bool { return o != OperationPlan }
 
 // ResourceReference names the resource that a task works on, in the task's own namespace.
 type ResourceReference struct {
@@ -51,12 +55,16 @@ type TaskSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
-	// Automatic tells a repair that an audit asked for from one that a person did.
+	// Automatic tells a repair, or a plan, that the platform asked for from one that a person did.
 	// +optional
 	Automatic bool `json:"automatic,omitempty"`
 	// Force lets a repair go on where data or quorum may be lost.
 	// +optional
 	Force bool `json:"force,omitempty"`
+	// Change of the resource's spec that is planned, as a JSON merge patch. What is asked for stays as it is.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16384
+	Change string `json:"change,omitempty"`
 	// Deadline after which the task fails.
 	// +optional
 	Deadline *metav1.Time `json:"deadline,omitempty"`

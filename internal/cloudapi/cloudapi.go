@@ -1,5 +1,5 @@
-// Package cloudapi asks the clouds themselves what OpenTofu is not asked for: tokens for the APIs of clusters, and what
-// carries a stack's tag. A folder below is one cloud. Credentials come as the environment that deployers work with, which
+// Package cloudapi asks the clouds themselves what OpenTofu is not asked for: tokens for the APIs of clusters, what
+// carries a stack's tag, and what an account may do. A folder below is one cloud. Credentials come as the environment that deployers work with, which
 // also says where the clouds are: behind which proxy, at which private endpoints. Nothing of it is stored.
 package cloudapi
 

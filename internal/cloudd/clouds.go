@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/cloudapi"
 	"plasmacloud.io/plasmacloud/internal/deployer"
 	"plasmacloud.io/plasmacloud/internal/deployer/pods"
 	"plasmacloud.io/plasmacloud/internal/deployer/remote"
@@ -227,10 +228,15 @@ func (c *clouds) Offers(provider v1alpha1.Provider) bool {
 	return false
 }
 
-// Verify implements account.Clouds.
-func (c *clouds) Verify(ctx context.Context, account *v1alpha1.Account) error {
+// Complete implements account.Clouds.
+func (c *clouds) Complete(ctx context.Context, account *v1alpha1.Account) error {
 	_, err := c.credentials(ctx, account)
 	return err
+}
+
+// Verify implements account.Clouds.
+func (c *clouds) Verify(ctx context.Context, account *v1alpha1.Account) (cloudapi.Verdict, error) {
+	return c.provisioner.Verify(ctx, account)
 }
 
 // stackStates are the states as the provisioner looks at them.
@@ -251,6 +257,23 @@ func (s stackStates) Outputs(ctx context.Context, stack string) (map[string]json
 // Delete implements cloud.States.
 func (s stackStates) Delete(ctx context.Context, stack string) error {
 	return s.backend.Delete(ctx, stack)
+}
+
+// Resources implements cloud.States.
+func (s stackStates) Resources(ctx context.Context, stack string) (map[string]string, error) {
+	raw, err := s.backend.Get(ctx, stack)
+	if errors.Is(err, state.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return terraform.ReadState(raw)
+}
+
+// Abandon implements cloud.States.
+func (s stackStates) Abandon(ctx context.Context, stack string) error {
+	return s.backend.Abandon(ctx, stack)
 }
 
 // resources are read from the management API.

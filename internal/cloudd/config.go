@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"plasmacloud.io/plasmacloud/internal/controller/audit"
+	"plasmacloud.io/plasmacloud/internal/controller/plan"
 	"plasmacloud.io/plasmacloud/internal/task"
 )
 
@@ -83,6 +84,8 @@ type Config struct {
 	// When clusters are audited, and how often they are repaired before a person is asked.
 	AuditInterval  time.Duration
 	RepairAttempts int
+	// DriftInterval is when what is in clouds is compared with what was asked for.
+	DriftInterval time.Duration
 
 	FakeStep time.Duration
 }
@@ -119,6 +122,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.ReleaseClaim, "release-claim", "", "volume `claim` of the release; without it nothing is made in clouds")
 	fs.DurationVar(&c.AuditInterval, "audit-interval", audit.DefaultLimits().Interval, "`time` between two looks at a cluster that nothing happens to; 0 for none")
 	fs.IntVar(&c.RepairAttempts, "repair-attempts", audit.DefaultLimits().Attempts, "`number` of repairs in a row that are begun before a person is asked")
+	fs.DurationVar(&c.DriftInterval, "drift-interval", plan.DefaultLimits().Interval, "`time` between two looks whether somebody else has changed what is in a cloud; 0 for none")
 	fs.DurationVar(&c.FakeStep, "fake-step-duration", 200*time.Millisecond, "how long a step of a cluster of type Fake takes, where the cluster says nothing else")
 }
 
@@ -157,8 +161,8 @@ func (c *Config) Validate() error {
 	if _, err := appendPrefixes(nil, c.PodCIDRs); err != nil {
 		problems = append(problems, fmt.Errorf("--pod-cidrs: %w", err))
 	}
-	if c.AuditInterval < 0 || c.RepairAttempts < 1 {
-		problems = append(problems, errors.New("--audit-interval, --repair-attempts: at least 0, and at least 1"))
+	if c.AuditInterval < 0 || c.DriftInterval < 0 || c.RepairAttempts < 1 {
+		problems = append(problems, errors.New("--audit-interval, --drift-interval, --repair-attempts: at least 0, and at least 1"))
 	}
 	if c.Workers < 1 || c.Concurrency < 1 {
 		problems = append(problems, errors.New("--workers, --concurrency: at least 1"))

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -13,6 +14,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/controller/cluster"
 	"plasmacloud.io/plasmacloud/internal/controller/network"
 	"plasmacloud.io/plasmacloud/internal/controller/organization"
+	"plasmacloud.io/plasmacloud/internal/controller/plan"
 	"plasmacloud.io/plasmacloud/internal/controller/project"
 	"plasmacloud.io/plasmacloud/internal/controller/stack"
 	"plasmacloud.io/plasmacloud/internal/controller/used"
@@ -43,8 +45,21 @@ func (d *Daemon) setupControllers() error {
 		(&cluster.Reconciler{
 			Client: c, Recorder: d.manager.GetEventRecorder("cloudd"), Concurrency: d.config.Concurrency,
 		}).SetupWithManager(d.manager),
+		d.setupPlans(),
 		d.hosted.setupControllers(),
 	)
+}
+
+// setupPlans has tasks look at what is in clouds.
+func (d *Daemon) setupPlans() error {
+	limits := plan.DefaultLimits()
+	limits.Interval, limits.Attempts = d.config.DriftInterval, d.config.RepairAttempts
+	var problems []error
+	for _, kind := range plan.Kinds() {
+		reconciler := &plan.Reconciler{Client: d.manager.GetClient(), Kind: kind, Limits: limits, Clock: clock.RealClock{}}
+		problems = append(problems, reconciler.SetupWithManager(d.manager))
+	}
+	return errors.Join(problems...)
 }
 
 // keeper has tasks make what is in clouds.

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"plasmacloud.io/plasmacloud/internal/terraform"
 	configuration "plasmacloud.io/plasmacloud/terraform"
 )
 
@@ -98,11 +99,21 @@ type Report struct {
 	// Plan in words, and how many resources it touches, once it is known.
 	Plan    string `json:"plan,omitempty"`
 	Changes int    `json:"changes,omitempty"`
+	// Preview is what a plan that is not applied would do.
+	Preview *Preview `json:"preview,omitempty"`
 	// Outputs of the stack, once it is made.
 	Outputs map[string]json.RawMessage `json:"outputs,omitempty"`
 	// Error of an attempt that failed; Permanent where another one would, too.
 	Error     string `json:"error,omitempty"`
 	Permanent bool   `json:"permanent,omitempty"`
+}
+
+// Preview is what a plan would do to each resource, and whether it would be done.
+type Preview struct {
+	Changes []terraform.Change `json:"changes"`
+	// Refused is why it would not be done, and Consent what would have to be agreed to for that, by address.
+	Refused string   `json:"refused,omitempty"`
+	Consent []string `json:"consent,omitempty"`
 }
 
 // Finished tells whether nothing more will be reported.

@@ -134,7 +134,12 @@ func (d *deployment) run(ctx context.Context) error {
 	if d.order.Operation == Destroy {
 		policy.Consent = []string{"*"} // removing everything is what was asked for
 	}
-	if err := policy.Check(plan); err != nil || d.order.Operation == Plan {
+	err = policy.Check(plan)
+	if d.order.Operation == Plan {
+		d.preview(plan, policy, err)
+		return workspace.Close()
+	}
+	if err != nil {
 		return err
 	}
 	if err := d.tell(ctx, func(r *Report) { r.Phase, r.Message = Applying, fmt.Sprintf("0/%d", len(plan.Changes)) }); err != nil {
@@ -154,6 +159,14 @@ func (d *deployment) clean() {
 	_ = os.Remove(filepath.Join(d.Work, d.Stack+".ca.crt")) // it may not be there
 	if err := d.workspace.Close(); err != nil {
 		d.Log.Warn("workspace is kept", "stack", d.Stack, "error", err)
+	}
+}
+
+// preview tells what a plan would do, and whether it would be done.
+func (d *deployment) preview(plan *terraform.Plan, policy terraform.Policy, refused error) {
+	d.current.Preview = &Preview{Changes: plan.Changes, Consent: policy.Lacking(plan)}
+	if refused != nil {
+		d.current.Preview.Refused = refused.Error()
 	}
 }
 
@@ -226,7 +239,7 @@ func (d *deployment) goDirect(environment map[string]string) {
 
 // adopt takes what an earlier attempt has left behind into the stack.
 func (d *deployment) adopt(ctx context.Context, workspace *terraform.Workspace) error {
-	if !d.order.Adopt || d.cloud.Finder == nil {
+	if !d.order.Adopt || d.cloud.Finder == nil || d.order.Operation == Plan { // which changes nothing, the state neither
 		return nil
 	}
 	if err := d.tell(ctx, func(r *Report) { r.Message = "looking for what an earlier attempt left behind" }); err != nil {
@@ -247,7 +260,8 @@ func (d *deployment) adopt(ctx context.Context, workspace *terraform.Workspace) 
 // apply applies the plan, and reads what came of it.
 func (d *deployment) apply(ctx context.Context, workspace *terraform.Workspace, plan *terraform.Plan) error {
 	err := workspace.Apply(ctx, plan, func(event terraform.Event) {
-		if err := d.progress(ctx, event.String()); err != nil {
+		// Also one who is asked to end tells what it still waits for.
+		if err := d.progress(context.WithoutCancel(ctx), event.String()); err != nil {
 			d.Log.WarnContext(ctx, "progress not reported", "stack", d.Stack, "error", err)
 		}
 	})

@@ -22,6 +22,9 @@ const (
 	// done to it, in words.
 	OutputInfraVersion = "infraVersion"
 	OutputPlan         = "plan"
+	// OutputRemains is what is left in the cloud of a resource that was only deleted from the platform's record: a line for
+	// each thing, with its address and the cloud's own name for it.
+	OutputRemains = "remains"
 	// OutputNetwork is what a network in a cloud has there: a NetworkStatus in JSON. OutputID is what a cloud knows a bucket by.
 	OutputNetwork = "network"
 	OutputID      = "id"

@@ -37,6 +37,8 @@ type session struct {
 	object Object
 	steps  []Step
 	first  int // the step that was begun with the session
+	// cancelled is how the task ends when its step has been cancelled; nil where nobody asked for that.
+	cancelled *ending
 }
 
 func newSession(w *Worker, t *v1alpha1.Task, lease Lease) *session {
@@ -119,11 +121,12 @@ func (s *session) tryBegin(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	s.object = object
-	if end, ends := s.worker.verdict(s.task, object); ends {
+	end, ends := s.worker.verdict(s.task, object)
+	if begun := s.task.Status.StartedAt != nil; ends && (!end.stops || !begun) {
 		s.end(end)
 		return &Result{}, s.put(ctx)
 	}
-	if left := s.worker.waits(s.task); left > 0 {
+	if left := s.worker.waits(s.task); left > 0 && !ends {
 		return &Result{Retry: true, After: left}, nil
 	}
 	isNew := s.task.Status.StartedAt == nil
@@ -137,6 +140,10 @@ func (s *session) tryBegin(ctx context.Context) (*Result, error) {
 		return &result, s.put(ctx)
 	}
 	s.steps = steps
+	if ends && !s.stop(end, s.next()) {
+		s.end(end)
+		return &Result{}, s.put(ctx)
+	}
 	if err := s.startNext(ctx); err != nil {
 		return nil, err
 	}
@@ -146,14 +153,30 @@ func (s *session) tryBegin(ctx context.Context) (*Result, error) {
 	return nil, nil
 }
 
-// startNext records that the first unfinished step begins, together with the claim.
-func (s *session) startNext(ctx context.Context) error {
+// stop has the task end as it says once the given step is cancelled; false where there is nothing to cancel.
+func (s *session) stop(end ending, step int) bool {
+	if !end.stops || step == len(s.steps) || s.steps[step].Cancel == nil {
+		return false
+	}
+	s.cancelled = &end
+	return true
+}
+
+// next is the first step that is not finished; their number where all are.
+func (s *session) next() int {
 	for i := range s.steps {
 		if s.task.Status.Steps[i].Phase != v1alpha1.TaskSucceeded {
-			s.start(i)
-			s.first = i
-			break
+			return i
 		}
+	}
+	return len(s.steps)
+}
+
+// startNext records that the first unfinished step begins, together with the claim.
+func (s *session) startNext(ctx context.Context) error {
+	if i := s.next(); i < len(s.steps) {
+		s.start(i)
+		s.first = i
 	}
 	return s.put(ctx)
 }
@@ -170,8 +193,17 @@ func (s *session) runSteps(outer, ctx context.Context) (*Result, error) {
 				return result, err
 			}
 		}
+		if s.cancelled != nil {
+			step.Run = step.Cancel
+		}
 		if err := s.runStep(ctx, i, step); err != nil {
 			return s.afterError(outer, ctx, i, err)
+		}
+		if s.cancelled != nil {
+			s.task.Status.Steps[i].Phase = v1alpha1.TaskCancelled
+			s.end(*s.cancelled)
+			s.log.Info("task cancelled", "step", step.Name)
+			return &Result{}, s.write(ctx)
 		}
 		s.log.Info("step done", "step", step.Name)
 	}
@@ -187,7 +219,11 @@ func (s *session) boundary(outer, ctx context.Context, next int) (*Result, error
 	if err != nil {
 		return nil, errors.Join(err, s.write(ctx)) // what is done stays done
 	}
-	if end, ends := s.worker.verdict(s.task, object); ends {
+	// Nobody may have written since somebody cancelled it.
+	if known, err := s.worker.Record.Task(ctx, ItemOf(s.task).Task); err == nil && known.UID == s.task.UID {
+		s.task.Annotations = known.Annotations
+	}
+	if end, ends := s.worker.verdict(s.task, object); ends && !s.stop(end, next) {
 		s.end(end)
 		s.log.Info("task ends early", "phase", end.phase, "reason", end.reason)
 		return &Result{}, s.write(ctx)

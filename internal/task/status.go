@@ -112,7 +112,7 @@ func (s *session) end(end ending) {
 func (s *session) fail(i int, reason string) {
 	step := &s.task.Status.Steps[i]
 	step.Phase, step.Message, step.FinishedAt = v1alpha1.TaskFailed, reason, s.now()
-	s.end(ending{v1alpha1.TaskFailed, reason})
+	s.end(ending{phase: v1alpha1.TaskFailed, reason: reason})
 }
 
 func (s *session) ended(phase v1alpha1.TaskPhase) {
@@ -133,7 +133,7 @@ func (s *session) setBack(err error, failures int) Result {
 				status.Steps[i].Phase, status.Steps[i].FinishedAt = v1alpha1.TaskFailed, s.now()
 			}
 		}
-		s.end(ending{v1alpha1.TaskFailed, err.Error()})
+		s.end(ending{phase: v1alpha1.TaskFailed, reason: err.Error()})
 		return Result{}
 	}
 	status.Error = err.Error()

@@ -28,6 +28,10 @@ type Step struct {
 	// Run does it. An error is retried with backoff, for as long as the task's deadline allows; Permanent and Wait
 	// make other outcomes. It returns soon after its context ends.
 	Run func(ctx context.Context, scope *Scope) error
+	// Cancel, where it is given, is called in place of Run when somebody has cancelled the task: it brings to an end what
+	// goes on outside of this process, and may have begun in an earlier step. The task has ended when it returns nil; Wait
+	// and errors have it called again.
+	Cancel func(ctx context.Context, scope *Scope) error
 }
 
 // Object is a resource that tasks work on.

@@ -161,6 +161,7 @@ func (w *Worker) object(ctx context.Context, t *v1alpha1.Task) (Object, error) {
 type ending struct {
 	phase  v1alpha1.TaskPhase
 	reason string
+	stops  bool // what goes on elsewhere is to end too: see Step.Cancel
 }
 
 // verdict tells whether the task is to end before its next step. Deletions are not superseded: there is nothing newer
@@ -170,16 +171,16 @@ func (w *Worker) verdict(t *v1alpha1.Task, object Object) (ending, bool) {
 	deletes := t.Spec.Operation == v1alpha1.OperationDelete
 	switch {
 	case object == nil:
-		return ending{v1alpha1.TaskCancelled, resource + " is gone"}, true
+		return ending{phase: v1alpha1.TaskCancelled, reason: resource + " is gone"}, true
 	case !deletes && !object.GetDeletionTimestamp().IsZero():
-		return ending{v1alpha1.TaskCancelled, resource + " is being deleted"}, true
+		return ending{phase: v1alpha1.TaskCancelled, reason: resource + " is being deleted"}, true
 	case !deletes && object.GetGeneration() > t.Spec.Generation:
-		return ending{v1alpha1.TaskSuperseded, fmt.Sprintf("%s is asked to be at generation %d, not %d any more",
+		return ending{phase: v1alpha1.TaskSuperseded, reason: fmt.Sprintf("%s is asked to be at generation %d, not %d any more",
 			resource, object.GetGeneration(), t.Spec.Generation)}, true
 	case !deletes && t.Annotations[v1alpha1.AnnotationCancel] != "":
-		return ending{v1alpha1.TaskCancelled, "somebody cancelled it"}, true
+		return ending{phase: v1alpha1.TaskCancelled, reason: "somebody cancelled it", stops: true}, true
 	case w.overdue(t):
-		return ending{v1alpha1.TaskFailed, overdueMessage(t, t.Status.Error)}, true
+		return ending{phase: v1alpha1.TaskFailed, reason: overdueMessage(t, t.Status.Error)}, true
 	default:
 		return ending{}, false
 	}

@@ -101,6 +101,11 @@ func TestLossNeedsConsent(t *testing.T) {
 			t.Errorf("with consent to %v: %q, want %q", consent, got, want)
 		}
 	}
+	for want, consent := range map[string][]string{"aws_s3_bucket.data aws_vpc.this": nil, "aws_s3_bucket.data": {"aws_vpc.this"}, "": {"*"}} {
+		if got := strings.Join(Policy{Consent: consent}.Lacking(plan), " "); got != want {
+			t.Errorf("with consent to %v lacks %q, want %q", consent, got, want)
+		}
+	}
 	err := Policy{}.Check(plan)
 	for _, want := range []string{"aws_vpc.this", "a network is lost", "cidr_block cannot be changed in place", "agree to it by name"} {
 		if !strings.Contains(err.Error(), want) {

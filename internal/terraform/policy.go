@@ -109,6 +109,18 @@ func (p Policy) Check(plan *Plan) error {
 	return &PolicyError{found}
 }
 
+// Lacking are the addresses that have to be agreed to for a plan to be done. What else a policy refuses is not cured by that.
+func (p Policy) Lacking(plan *Plan) []string {
+	var addresses []string
+	agreed := Policy{Consent: []string{"*"}}
+	for _, change := range plan.Changes {
+		if p.loss(change) != "" && agreed.loss(change) == "" {
+			addresses = append(addresses, change.Address)
+		}
+	}
+	return addresses
+}
+
 // loss says what a change would lose, if it is not agreed to.
 func (p Policy) loss(change Change) string {
 	agreed := slices.Contains(p.Consent, "*") || slices.Contains(p.Consent, change.Address)

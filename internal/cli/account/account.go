@@ -31,8 +31,16 @@ func Kind() *resource.Kind[*v1alpha1.Account] {
 			resource.Age[*v1alpha1.Account](),
 		},
 		Conditions: func(a *v1alpha1.Account) []metav1.Condition { return a.Status.Conditions },
-		Details:    hosts,
+		Details:    details,
 	}
+}
+
+func details(a *v1alpha1.Account, now time.Time) []output.Section {
+	sections := hosts(a, now)
+	if rows := identity(a); len(rows) > 0 {
+		sections = append(sections, output.Section{Table: output.Table{Rows: rows}})
+	}
+	return sections
 }
 
 // hosts are the account's machines, and who has them.
@@ -55,5 +63,5 @@ func hosts(a *v1alpha1.Account, _ time.Time) []output.Section {
 func Command(s *session.Session) *cobra.Command {
 	kind := Kind()
 	return command.Alias(command.Group("account", "Accounts, which infrastructure comes from",
-		create(s, kind), kind.List(s), kind.Get(s), kind.Delete(s), verify(s, kind), setKey(s, kind), deployerToken(s, kind)), "accounts")
+		create(s, kind), kind.List(s), kind.Get(s), kind.Delete(s), verify(s, kind), setKey(s, kind), setCredentials(s, kind), deployerToken(s, kind)), "accounts")
 }

@@ -5,11 +5,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/cli/command"
 	"plasmacloud.io/plasmacloud/internal/cli/exit"
 	"plasmacloud.io/plasmacloud/internal/cli/resource"
 	"plasmacloud.io/plasmacloud/internal/cli/session"
@@ -105,4 +110,62 @@ func (c *secret) create(ctx context.Context, s *session.Session, kind *resource.
 		return nil
 	}
 	return kind.Await(ctx, s, object, v1alpha1.OperationCreate, waiting.Timeout)
+}
+
+func setCredentials(s *session.Session, kind *resource.Kind[*v1alpha1.Account]) *cobra.Command {
+	var f flags
+	cmd := &cobra.Command{
+		Use: "set-credentials ACCOUNT --credentials-file FILE", Short: "Replace the credentials of an account in a cloud",
+		Long: "set-credentials replaces the credentials that the platform acts in a cloud with. The next operation uses them, and so does\n" +
+			"one that failed and is tried again. Revoke the old ones after what runs has ended.",
+		Example:           "  cloud account set-credentials prod --credentials-file key.json && cloud account verify prod",
+		Args:              command.Exactly("ACCOUNT"),
+		ValidArgsFunction: kind.Complete(s, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			account, err := kind.Fetch(cmd.Context(), s, args[0])
+			if err != nil {
+				return err
+			}
+			if !account.Spec.Provider.IsCloud() || account.Spec.Credentials == nil {
+				return exit.Refusedf("", "account %s has no credentials of a cloud: its provider is %s", account.Name, account.Spec.Provider)
+			}
+			if f.credentialsFile == "" {
+				return exit.Usagef("--credentials-file is missing")
+			}
+			credentials, err := f.readSecret(s, account)
+			if err != nil {
+				return err
+			}
+			if err := replaceSecret(cmd.Context(), s, account, credentials); err != nil {
+				return err
+			}
+			s.Note("the credentials of account %s are replaced", account.Name)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&f.credentialsFile, "credentials-file", "", "`file` with the credentials, - for standard input")
+	_ = cmd.MarkFlagFilename("credentials-file")
+	return cmd
+}
+
+// replaceSecret leaves nothing of what was there.
+func replaceSecret(ctx context.Context, s *session.Session, account *v1alpha1.Account, credentials *secret) error {
+	api, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	name := account.Spec.Credentials.Name
+	stored := &corev1.Secret{}
+	err = api.Get(ctx, client.ObjectKey{Namespace: account.Namespace, Name: name}, stored)
+	if apierrors.IsNotFound(err) {
+		return keepSecret(ctx, s, name, credentials.kind, credentials.data, account)
+	}
+	if err != nil {
+		return fmt.Errorf("read secret %s: %w", name, err)
+	}
+	stored.Data = credentials.data
+	if err := api.Update(ctx, stored); err != nil {
+		return fmt.Errorf("store the credentials in secret %s: %w", name, err)
+	}
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/cli/command"
+	"plasmacloud.io/plasmacloud/internal/cli/exit"
 	"plasmacloud.io/plasmacloud/internal/cli/k8s"
 	"plasmacloud.io/plasmacloud/internal/cli/resource"
 	"plasmacloud.io/plasmacloud/internal/cli/session"
@@ -34,7 +35,16 @@ func Command(s *session.Session) *cobra.Command {
 	kind := Kind()
 	byCluster := &resource.Filter{Flag: "cluster", Usage: "only those of this `cluster`", Field: "spec.cluster"}
 	return command.Alias(command.Group("bucket", "Storage for objects, in the cloud that a cluster is in",
-		create(s, kind), kind.List(s, byCluster), kind.Get(s), kind.Delete(s)), "buckets")
+		create(s, kind), kind.List(s, byCluster), kind.Get(s), kind.DeleteWith(s, &resource.Deletion{Forgettable: true}),
+		kind.PlanCommand(s, made), kind.Repair(s, made)), "buckets")
+}
+
+// made refuses a bucket that is not there yet.
+func made(b *v1alpha1.Bucket) error {
+	if b.Status.ObservedGeneration == 0 {
+		return exit.Refusedf("wait until it is RUNNING", "bucket %s is not there yet", b.Name)
+	}
+	return nil
 }
 
 func create(s *session.Session, kind *resource.Kind[*v1alpha1.Bucket]) *cobra.Command {

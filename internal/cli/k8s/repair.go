@@ -1,12 +1,7 @@
 package k8s
 
 import (
-	"context"
-	"fmt"
-
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/catalogue"
@@ -36,44 +31,15 @@ func repair(s *session.Session, kind *resource.Kind[*v1alpha1.Cluster]) *cobra.C
 			if err := Require(ctx, s, cluster.Spec.Type, catalogue.CanRepair, "repair clusters"); err != nil {
 				return err
 			}
-			api, err := s.Client(ctx)
-			if err != nil {
-				return err
-			}
-			target := kind.Target(cluster, v1alpha1.OperationRepair)
-			target.Repair = v1alpha1.RepairRequest{At: s.Now(), Force: force}.String()
-			if target.Earlier, err = tasks(ctx, api, cluster); err != nil {
-				return err
-			}
-			if err := annotate(ctx, api, cluster, v1alpha1.AnnotationRepair, target.Repair); err != nil {
-				return err
-			}
 			for _, risk := range risks(cluster) {
 				if force {
 					s.Note("it may be lost: %s", risk)
 				}
 			}
-			s.Note("repair of cluster %s is asked for", cluster.Name)
-			if !waiting.Wait {
-				return nil
-			}
-			return resource.Await(ctx, s, target, waiting.Timeout)
+			return kind.AskRepair(ctx, s, cluster, v1alpha1.RepairRequest{At: s.Now(), Force: force}, &waiting)
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "repair though data or quorum may be lost")
 	waiting.AddTo(cmd, "it is repaired")
 	return cmd
-}
-
-// tasks are those that a cluster has already, which are none of what comes.
-func tasks(ctx context.Context, api client.Client, cluster *v1alpha1.Cluster) (map[types.UID]bool, error) {
-	var list v1alpha1.TaskList
-	if err := api.List(ctx, &list, client.InNamespace(cluster.Namespace), client.MatchingFields{"spec.resource.name": cluster.Name}); err != nil {
-		return nil, fmt.Errorf("list tasks: %w", err)
-	}
-	have := map[types.UID]bool{}
-	for _, task := range list.Items {
-		have[task.UID] = true
-	}
-	return have, nil
 }

@@ -90,7 +90,7 @@ func rotateSSHKey(s *session.Session, kind *resource.Kind[*v1alpha1.Cluster]) *c
 			if err != nil {
 				return err
 			}
-			if err := annotate(ctx, api, cluster, v1alpha1.AnnotationRotateSSHKey, s.Now().UTC().Format(time.RFC3339Nano)); err != nil {
+			if err := resource.Annotate(ctx, api, cluster, v1alpha1.AnnotationRotateSSHKey, s.Now().UTC().Format(time.RFC3339Nano)); err != nil {
 				return err
 			}
 			s.Note("a new SSH key for cluster %s is asked for", cluster.Name)

@@ -114,7 +114,7 @@ func (w *waiter) relevant(task *v1alpha1.Task) bool {
 	if w.target.gone() {
 		return task.Spec.Operation == v1alpha1.OperationDelete
 	}
-	return task.Spec.Generation >= w.target.Generation && !w.target.Earlier[task.UID]
+	return task.Spec.Operation.Changes() && task.Spec.Generation >= w.target.Generation && !w.target.Earlier[task.UID]
 }
 
 // outcome tells whether it is over, and how.
@@ -139,8 +139,18 @@ func (w *waiter) outcome() (over bool, err error) {
 }
 
 func (w *waiter) repaired() bool {
-	cluster, ok := w.seen.(*v1alpha1.Cluster)
-	return !ok || w.target.Repair == "" || cluster.Status.Repaired == w.target.Repair
+	if w.target.Repair == "" {
+		return true
+	}
+	switch seen := w.seen.(type) {
+	case *v1alpha1.Cluster:
+		return seen.Status.Repaired == w.target.Repair
+	case *v1alpha1.Network:
+		return seen.Status.Repaired == w.target.Repair
+	case *v1alpha1.Bucket:
+		return seen.Status.Repaired == w.target.Repair
+	}
+	return true
 }
 
 func (w *waiter) failure() error {

@@ -22,6 +22,9 @@ type Deletion struct {
 	IgnoreMissing bool
 	DryRun        DryRun
 	Waiting       Waiting
+	// Forgettable objects are in clouds, and can be deleted from the platform's record alone.
+	Forgettable bool
+	forget      Forgetting
 	// Before does something to each object before it is deleted; may be nil.
 	Before func(ctx context.Context, api client.Client, object client.Object) error
 }
@@ -41,7 +44,7 @@ func (k *Kind[T]) DeleteWith(s *session.Session, d *Deletion) *cobra.Command {
 				return err
 			}
 			if !d.Yes && !d.DryRun.On() {
-				sure, err := s.Confirm(cmd.Context(), fmt.Sprintf("Delete %s %s?", k.Noun, strings.Join(args, ", ")))
+				sure, err := s.Confirm(cmd.Context(), d.forget.Warning()+fmt.Sprintf("Delete %s %s?", k.Noun, strings.Join(args, ", ")))
 				if err != nil {
 					return err
 				}
@@ -58,6 +61,10 @@ func (k *Kind[T]) DeleteWith(s *session.Session, d *Deletion) *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&d.Yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&d.IgnoreMissing, "ignore-not-found", false, "what is not there is no error")
+	if d.Forgettable {
+		d.forget.AddTo(cmd)
+		cmd.Long = "delete removes " + k.Plural + " and all that was made for them.\n\n" + ForgetHelp
+	}
 	d.DryRun.AddTo(cmd)
 	d.Waiting.AddTo(cmd, "it is gone")
 	return cmd
@@ -91,6 +98,11 @@ func (k *Kind[T]) remove(ctx context.Context, s *session.Session, name string, d
 	}
 	if d.Before != nil && !d.DryRun.On() {
 		if err := d.Before(ctx, api, object); err != nil {
+			return err
+		}
+	}
+	if !d.DryRun.On() {
+		if err := d.forget.Ask(ctx, api, object); err != nil {
 			return err
 		}
 	}

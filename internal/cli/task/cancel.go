@@ -17,7 +17,9 @@ func cancel(s *session.Session, kind *resource.Kind[*v1alpha1.Task]) *cobra.Comm
 	return &cobra.Command{
 		Use: "cancel TASK", Short: "Stop a task at the end of its step",
 		Long: "cancel asks the worker to stop after the step that runs. What the task has done so far stays; its resource is FAILED\n" +
-			"until it is repaired, changed or deleted. A deletion cannot be cancelled.",
+			"until it is repaired, changed or deleted. A deletion cannot be cancelled. What is being made in a cloud is interrupted: it\n" +
+			"waits for what the cloud is just making, keeps the record of that, and ends then; a thing that was cut short is made anew\n" +
+			"by the next operation, which asks for consent to that where it may lose something.",
 		Args:              command.Exactly("TASK"),
 		ValidArgsFunction: kind.Complete(s, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {

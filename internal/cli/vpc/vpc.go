@@ -11,6 +11,7 @@ import (
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/cli/command"
+	"plasmacloud.io/plasmacloud/internal/cli/exit"
 	"plasmacloud.io/plasmacloud/internal/cli/output"
 	"plasmacloud.io/plasmacloud/internal/cli/resource"
 	"plasmacloud.io/plasmacloud/internal/cli/session"
@@ -40,7 +41,16 @@ func Command(s *session.Session) *cobra.Command {
 	kind := Kind()
 	byAccount := &resource.Filter{Flag: "account", Usage: "only those of this `account`", Field: "spec.account"}
 	return command.Alias(command.Group("vpc", "Networks, which clusters are in",
-		create(s, kind), kind.List(s, byAccount), kind.Get(s), kind.Delete(s)), "vpcs", "network", "networks")
+		create(s, kind), kind.List(s, byAccount), kind.Get(s), kind.DeleteWith(s, &resource.Deletion{Forgettable: true}),
+		kind.PlanCommand(s, inCloud), kind.Repair(s, inCloud)), "vpcs", "network", "networks")
+}
+
+// inCloud refuses a network that is not in a cloud, or not yet.
+func inCloud(n *v1alpha1.Network) error {
+	if n.Status.InfraVersion == "" {
+		return exit.Refusedf("", "vpc %s is in no cloud, or not there yet", n.Name)
+	}
+	return nil
 }
 
 func subnets(n *v1alpha1.Network, _ time.Time) []output.Section {

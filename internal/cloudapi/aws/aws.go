@@ -1,4 +1,4 @@
-// Package aws asks AWS: for tokens that EKS takes, and for what carries a stack's tag.
+// Package aws asks AWS: for tokens that EKS takes, for what carries a stack's tag, and for what an account may do.
 package aws
 
 import (

@@ -1,4 +1,4 @@
-// Package azure asks Azure's directory, Entra, for tokens that AKS takes.
+// Package azure asks Azure: its directory, Entra, for tokens that AKS takes, and Resource Manager for what an account may do.
 package azure
 
 import (
@@ -23,27 +23,46 @@ const scope = "6dae42f8-4368-4678-94ff-3960e28e3630/.default"
 
 // Token is one that the APIs of clusters take, for the account's service principal.
 func Token(ctx context.Context, environment map[string]string) (cloudapi.Token, error) {
-	client, err := cloudapi.Client(environment)
+	site, err := locate(ctx, environment)
 	if err != nil {
 		return cloudapi.Token{}, err
 	}
-	options := azcore.ClientOptions{Transport: client, Cloud: cloud.AzurePublic}
-	private := environment["ARM_METADATA_HOSTNAME"] != ""
-	if private {
-		if options.Cloud.ActiveDirectoryAuthorityHost, err = authority(ctx, client, environment["ARM_METADATA_HOSTNAME"]); err != nil {
-			return cloudapi.Token{}, err
-		}
+	return site.token(ctx, environment, scope)
+}
+
+// site is where Azure is: the public one, or another that the environment names.
+type site struct {
+	client  *http.Client
+	options azcore.ClientOptions
+	manager string // Resource Manager
+	private bool
+}
+
+func locate(ctx context.Context, environment map[string]string) (site, error) {
+	client, err := cloudapi.Client(environment)
+	if err != nil {
+		return site{}, err
 	}
-	principal, err := principal(environment, options, private)
+	found := site{client: client, options: azcore.ClientOptions{Transport: client, Cloud: cloud.AzurePublic}, manager: "https://management.azure.com/"}
+	if host := environment["ARM_METADATA_HOSTNAME"]; host != "" {
+		found.private = true
+		found.options.Cloud.ActiveDirectoryAuthorityHost, found.manager, err = describe(ctx, client, host)
+	}
+	return found, err
+}
+
+// token is one for a scope.
+func (s site) token(ctx context.Context, environment map[string]string, scope string) (cloudapi.Token, error) {
+	principal, err := principal(environment, s.options, s.private)
 	if err != nil {
 		return cloudapi.Token{}, err
 	}
 	token, err := principal.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{scope}, TenantID: environment["ARM_TENANT_ID"]})
 	if refused, ok := errors.AsType[*azidentity.AuthenticationFailedError](err); ok && refused.RawResponse != nil {
-		return cloudapi.Token{}, fmt.Errorf("make token for AKS: Entra answers %s", refused.RawResponse.Status)
+		return cloudapi.Token{}, fmt.Errorf("make token for Azure: Entra answers %s", refused.RawResponse.Status)
 	}
 	if err != nil {
-		return cloudapi.Token{}, fmt.Errorf("make token for AKS: %w", err)
+		return cloudapi.Token{}, fmt.Errorf("make token for Azure: %w", err)
 	}
 	return cloudapi.Token{Value: token.Token, Expires: token.ExpiresOn}, nil
 }
@@ -71,25 +90,26 @@ func principal(environment map[string]string, options azcore.ClientOptions, priv
 	return nil, errors.New("the account has no credentials of a service principal")
 }
 
-// authority is who hands out tokens in a cloud that is not the public one.
-func authority(ctx context.Context, client *http.Client, host string) (string, error) {
+// describe is who hands out tokens in a cloud that is not the public one, and where its Resource Manager is.
+func describe(ctx context.Context, client *http.Client, host string) (authority, manager string, err error) {
 	address := url.URL{Scheme: "https", Host: host, Path: "/metadata/endpoints", RawQuery: "api-version=2022-09-01"}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
 	if err != nil {
-		return "", fmt.Errorf("find out about Azure at %s: %w", host, err)
+		return "", "", fmt.Errorf("find out about Azure at %s: %w", host, err)
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return "", fmt.Errorf("find out about Azure at %s: %w", host, err)
+		return "", "", fmt.Errorf("find out about Azure at %s: %w", host, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	var metadata struct {
-		Authentication struct {
+		ResourceManager string `json:"resourceManager"`
+		Authentication  struct {
 			LoginEndpoint string `json:"loginEndpoint"`
 		} `json:"authentication"`
 	}
 	if err := json.NewDecoder(response.Body).Decode(&metadata); err != nil || metadata.Authentication.LoginEndpoint == "" {
-		return "", fmt.Errorf("find out about Azure at %s: it does not say who hands out tokens", host)
+		return "", "", fmt.Errorf("find out about Azure at %s: it does not say who hands out tokens", host)
 	}
-	return metadata.Authentication.LoginEndpoint, nil
+	return metadata.Authentication.LoginEndpoint, metadata.ResourceManager, nil
 }

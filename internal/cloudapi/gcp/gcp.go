@@ -1,4 +1,4 @@
-// Package gcp asks Google Cloud for tokens, which the APIs of its clusters take as well.
+// Package gcp asks Google Cloud for tokens, which the APIs of its clusters take as well, and for what an account may do.
 package gcp
 
 import (

@@ -30,6 +30,8 @@ type Reconciler struct {
 	Clouds Clouds
 	// Daemon is who reads the credentials of accounts.
 	Daemon rbacv1.Subject
+	// Now is the time; the clock's where it is nil.
+	Now func() time.Time
 }
 
 // SetupWithManager registers the controller.

@@ -208,7 +208,7 @@ func (r *Reconciler) request(ctx context.Context, c *v1alpha1.Cluster, findings 
 func (r *Reconciler) tasks(ctx context.Context, c *v1alpha1.Cluster) ([]v1alpha1.Task, error) {
 	var tasks v1alpha1.TaskList
 	err := r.List(ctx, &tasks, client.InNamespace(c.Namespace), client.MatchingFields{status.TasksByResource: string(c.UID)})
-	return tasks.Items, err
+	return status.Changing(tasks.Items), err
 }
 
 // busy tells whether something is being done to the cluster, or is asked for.

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/controller/status"
 )
 
 // priorities: what ends things goes before what makes them, and a person's scaling before a long upgrade.
@@ -48,7 +48,7 @@ func (r *Reconciler) decide(ctx context.Context, s *scope) error {
 		},
 	}
 	if operation == v1alpha1.OperationRepair {
-		describeRepair(&task.Spec, v1alpha1.ParseRepairRequest(s.cluster.Annotations[v1alpha1.AnnotationRepair]))
+		status.DescribeRepair(&task.Spec, s.cluster.Annotations[v1alpha1.AnnotationRepair])
 	}
 	if err := controllerutil.SetControllerReference(s.cluster, task, r.Scheme()); err != nil {
 		return err
@@ -67,19 +67,6 @@ func because(reason string) string {
 		return ""
 	}
 	return ": " + reason
-}
-
-// automaticPatience is how long a repair may take that nobody waits for; then it counts as one that has not helped.
-const automaticPatience = 30 * time.Minute
-
-// describeRepair tells in a task who asked for a repair, and why.
-func describeRepair(spec *v1alpha1.TaskSpec, request v1alpha1.RepairRequest) {
-	spec.Automatic, spec.Force = request.Automatic, request.Force
-	const most = 1024
-	spec.Reason = request.Reason[:min(len(request.Reason), most)]
-	if request.Automatic {
-		spec.Deadline = &metav1.Time{Time: request.At.Add(automaticPatience)}
-	}
 }
 
 // operation is what has to be done, if anything.

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/controller/stack"
 	"plasmacloud.io/plasmacloud/internal/controller/status"
 )
 
@@ -32,7 +33,7 @@ func (r *Reconciler) load(ctx context.Context, request ctrl.Request) (*scope, er
 	if err := r.List(ctx, &tasks, client.InNamespace(request.Namespace), client.MatchingFields{status.TasksByResource: string(s.cluster.UID)}); err != nil {
 		return nil, err
 	}
-	s.tasks = tasks.Items
+	s.tasks = status.Changing(tasks.Items)
 	slices.SortFunc(s.tasks, older)
 	var groups v1alpha1.NodeGroupList
 	if err := r.List(ctx, &groups, client.InNamespace(request.Namespace), client.MatchingFields{NodeGroupsByCluster: s.cluster.Name}); err != nil {
@@ -139,6 +140,9 @@ func (r *Reconciler) letGo(ctx context.Context, s *scope) error {
 		if err := client.IgnoreNotFound(r.Delete(ctx, &s.groups[i])); err != nil {
 			return fmt.Errorf("delete node group: %w", err)
 		}
+	}
+	if err := stack.Bequeath(ctx, r.Client, r.Recorder, s.cluster, s.tasks); err != nil {
+		return err
 	}
 	return status.Release(ctx, r.Client, s.cluster)
 }

@@ -30,6 +30,7 @@ func (r *Reconciler) mirror(s *scope) {
 		c.Status.Nodes.Desired += replicas
 	}
 	c.Status.NodesSummary = fmt.Sprintf("%d/%d", c.Status.Nodes.Ready, c.Status.Nodes.Desired)
+	status.SetDrifted(&c.Status.Conditions, c, c.Status.Drift, "cloud k8s repair")
 	latest := s.latest()
 	if latest == nil {
 		return

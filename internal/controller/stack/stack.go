@@ -24,6 +24,9 @@ import (
 	"plasmacloud.io/plasmacloud/internal/provisioner"
 )
 
+// nouns are what the kinds are called on the command line.
+var nouns = map[string]string{"Network": "vpc", "Bucket": "bucket"}
+
 // maxNote is how long the note of an event may be.
 const maxNote = 1024
 
@@ -63,7 +66,7 @@ func (k *Keeper) Keep(ctx context.Context, r Resource) (gone bool, err error) {
 	if err := k.List(ctx, &list, client.InNamespace(r.GetNamespace()), client.MatchingFields{status.TasksByResource: string(r.GetUID())}); err != nil {
 		return false, err
 	}
-	tasks := list.Items
+	tasks := status.Changing(list.Items)
 	slices.SortFunc(tasks, func(a, b v1alpha1.Task) int {
 		if order := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); order != 0 {
 			return order
@@ -73,7 +76,7 @@ func (k *Keeper) Keep(ctx context.Context, r Resource) (gone bool, err error) {
 	deleted := !r.GetDeletionTimestamp().IsZero()
 	for i := range tasks {
 		if deleted && tasks[i].Spec.Operation == v1alpha1.OperationDelete && tasks[i].Status.Phase == v1alpha1.TaskSucceeded {
-			return true, nil
+			return true, Bequeath(ctx, k.Client, k.Recorder, r.Object, tasks)
 		}
 	}
 	if deleted && len(tasks) == 0 && *r.Observed == 0 {
@@ -115,6 +118,9 @@ func (k *Keeper) decide(ctx context.Context, r Resource, tasks []v1alpha1.Task) 
 			Operation: operation, Generation: r.GetGeneration(), Priority: priority,
 		},
 	}
+	if operation == v1alpha1.OperationRepair {
+		status.DescribeRepair(&task.Spec, repair)
+	}
 	if err := controllerutil.SetControllerReference(r.Object, task, k.Scheme()); err != nil {
 		return nil, err
 	}
@@ -148,6 +154,7 @@ func (k *Keeper) mirror(r Resource, tasks []v1alpha1.Task) {
 		}
 		r.Adopt(outputs)
 	}
+	status.SetDrifted(r.Conditions, r.Object, r.Stack.Drift, "cloud "+nouns[r.Kind]+" repair")
 	if len(tasks) == 0 {
 		return
 	}
@@ -179,8 +186,8 @@ func (k *Keeper) settle(r Resource, task *v1alpha1.Task) {
 }
 
 func (k *Keeper) fail(r Resource, task *v1alpha1.Task) {
-	message := fmt.Sprintf("%s failed at step %s: %s; mend it, then change its spec, or set another value of the annotation %s",
-		strings.ToLower(string(task.Spec.Operation)), task.Status.Step, task.Status.Error, v1alpha1.AnnotationRepair)
+	message := fmt.Sprintf("%s failed at step %s: %s; mend it, then change its spec or run `cloud %s repair %s`",
+		strings.ToLower(string(task.Spec.Operation)), task.Status.Step, task.Status.Error, nouns[r.Kind], r.GetName())
 	if *r.Phase != v1alpha1.PhaseFailed {
 		k.Recorder.Eventf(r.Object, task, "Warning", v1alpha1.ReasonTaskFailed, string(task.Spec.Operation), "%s", message[:min(len(message), maxNote)])
 	}

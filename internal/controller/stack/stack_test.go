@@ -146,3 +146,67 @@ func TestDeletionWaitsForItsTask(t *testing.T) {
 		t.Error("it stays after its task")
 	}
 }
+
+func TestWhatIsLeftInTheCloudIsKeptOnRecord(t *testing.T) {
+	w := newWorld(t)
+	now := metav1.NewTime(time.Now())
+	w.bucket.DeletionTimestamp, w.bucket.Status.ObservedGeneration = &now, 1
+	w.keep()
+	task := w.task(v1alpha1.OperationDelete)
+	task.Status = v1alpha1.TaskStatus{Phase: v1alpha1.TaskSucceeded, Outputs: map[string]string{provisioner.OutputRemains: "google_storage_bucket.this assets-1"}}
+	if err := w.Status().Update(t.Context(), task); err != nil {
+		t.Fatal(err)
+	}
+	recorder, ok := w.Recorder.(*events.FakeRecorder)
+	if !ok {
+		t.Fatal("another recorder")
+	}
+	for len(recorder.Events) > 0 {
+		<-recorder.Events
+	}
+	for range 2 {
+		if !w.keep() {
+			t.Error("it stays after its task")
+		}
+	}
+	if kept := w.task(v1alpha1.OperationDelete); len(kept.OwnerReferences) != 0 {
+		t.Errorf("the task goes with its resource: %v", kept.OwnerReferences)
+	}
+	if len(recorder.Events) != 1 {
+		t.Fatalf("%d events", len(recorder.Events))
+	}
+	if event := <-recorder.Events; !strings.Contains(event, "1 resources are left in the cloud") || !strings.Contains(event, "google_storage_bucket.this assets-1") {
+		t.Errorf("%s", event)
+	}
+}
+
+func TestALookSaysNothingOfHowAResourceFares(t *testing.T) {
+	w := newWorld(t)
+	w.keep()
+	w.becomes(v1alpha1.OperationCreate, v1alpha1.TaskStatus{Phase: v1alpha1.TaskSucceeded})
+	look := &v1alpha1.Task{
+		ObjectMeta: metav1.ObjectMeta{Name: "look", Namespace: "project-shop", CreationTimestamp: metav1.NewTime(time.Now().Add(time.Hour))},
+		Spec:       v1alpha1.TaskSpec{Resource: v1alpha1.ResourceReference{Kind: "Bucket", Name: "assets", UID: "uid"}, Operation: v1alpha1.OperationPlan, Generation: 1},
+		Status:     v1alpha1.TaskStatus{Phase: v1alpha1.TaskFailed},
+	}
+	if err := w.Create(t.Context(), look); err != nil {
+		t.Fatal(err)
+	}
+	w.bucket.Status.Drift = &v1alpha1.Drift{Addresses: []string{"google_storage_bucket.this"}}
+	w.keep()
+	w.expect(v1alpha1.PhaseRunning, 1)
+	if drifted := meta.FindStatusCondition(w.bucket.Status.Conditions, v1alpha1.ConditionDrifted); drifted == nil || drifted.Status != metav1.ConditionTrue || !strings.Contains(drifted.Message, "cloud bucket repair assets") {
+		t.Errorf("%+v", drifted)
+	}
+}
+
+func TestARepairTellsWhoAskedForIt(t *testing.T) {
+	w := newWorld(t)
+	w.keep()
+	w.becomes(v1alpha1.OperationCreate, v1alpha1.TaskStatus{Phase: v1alpha1.TaskSucceeded})
+	w.bucket.Annotations = map[string]string{v1alpha1.AnnotationRepair: v1alpha1.RepairRequest{At: time.Now(), Automatic: true, Reason: "it drifted"}.String()}
+	w.keep()
+	if task := w.task(v1alpha1.OperationRepair); !task.Spec.Automatic || task.Spec.Reason != "it drifted" || task.Spec.Deadline == nil {
+		t.Errorf("%+v", task.Spec)
+	}
+}

@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -10,10 +11,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"plasmacloud.io/plasmacloud/api/v1alpha1"
 )
 
 // TasksByResource is the index of tasks by their resource's UID. Package cluster makes it.
 const TasksByResource = "spec.resource.uid"
+
+// Changing are the tasks that are made to change something. The others only look, and say nothing of how a resource fares.
+func Changing(tasks []v1alpha1.Task) []v1alpha1.Task {
+	return slices.DeleteFunc(tasks, func(t v1alpha1.Task) bool { return !t.Spec.Operation.Changes() })
+}
 
 // IndexBy lets objects be listed by a field, under the field's name.
 func IndexBy[T client.Object](manager ctrl.Manager, object T, field string, value func(T) string) error {

@@ -86,11 +86,33 @@ type record struct {
 	// Offered says that remote deployers may come for it, and Lease who has.
 	Offered bool   `json:"offered,omitempty"`
 	Lease   *lease `json:"lease,omitempty"`
+	// Applied is the last request that was made to change something, where the latest one only looks.
+	Applied *deployer.Request `json:"applied,omitempty"`
 
 	secret *corev1.Secret // as it was read
 }
 
 func (r *record) turn() deployer.Turn { return deployer.Turn{ID: r.Request.ID, Attempt: r.Attempt} }
+
+// looks tells whether the latest operation changes nothing.
+func (r *record) looks() bool { return r.Request.Operation == deployer.Plan }
+
+// leaves tells whether the latest operation, which has ended, may have left something behind. One that only looks leaves what
+// was there.
+func (r *record) leaves() bool {
+	if r.looks() {
+		return r.Adopt
+	}
+	return r.Report.Phase != deployer.Succeeded
+}
+
+// applied is the last request that was made to change something.
+func (r *record) applied() *deployer.Request {
+	if r.looks() {
+		return r.Applied
+	}
+	return &r.Request
+}
 
 // id is a piece of the stack's name that fits into names and labels.
 func id(stack string) string {
@@ -163,17 +185,21 @@ func (d *Deployments) Ensure(ctx context.Context, request deployer.Request) (dep
 	case other && worker.begun && worker.alive && !r.Report.Finished():
 		return deployer.Report{Phase: deployer.Pending, Message: "waits for an operation that was begun earlier: " + r.Report.Message}, nil
 	case other: // what it came to is in the state
-		if request.Operation == deployer.Destroy && request.Variables == nil {
-			request.Variables, request.InfraVersion = r.Request.Variables, r.Request.InfraVersion
+		next := &record{Request: request, Attempt: 1, Adopt: r.leaves(), secret: r.secret}
+		before := r.applied()
+		if request.Operation == deployer.Destroy && request.Variables == nil && before != nil {
+			next.Request.Variables, next.Request.InfraVersion = before.Variables, before.InfraVersion
 		}
-		adopt := r.Adopt || r.Report.Phase != deployer.Succeeded
-		return d.begin(ctx, &record{Request: request, Attempt: 1, Adopt: adopt, secret: r.secret})
+		if next.looks() {
+			next.Applied = before
+		}
+		return d.begin(ctx, next)
 	case r.Report.Phase == deployer.Succeeded:
 		return r.Report, d.removePods(ctx, request.Stack)
 	case r.Report.Phase == deployer.Failed:
 		return d.told(ctx, r, r.Report)
 	case r.Report.Attempt != r.Attempt: // an earlier one failed, and that was told
-		again := &record{Request: r.Request, Attempt: r.Attempt + 1, Adopt: true, secret: r.secret}
+		again := &record{Request: r.Request, Attempt: r.Attempt + 1, Adopt: r.Adopt, Applied: r.Applied, secret: r.secret}
 		d.Log.InfoContext(ctx, "deployment begins anew", "stack", request.Stack, "operation", request.ID, "attempt", again.Attempt)
 		return d.begin(ctx, again)
 	case !worker.alive:
@@ -203,8 +229,7 @@ func (d *Deployments) worker(ctx context.Context, r *record) (worker, error) {
 	if err != nil || pod == nil {
 		return worker{}, err
 	}
-	alive := pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
-	return worker{begun: true, alive: alive, waits: waiting(pod)}, nil
+	return worker{begun: true, alive: alive(pod), waits: waiting(pod)}, nil
 }
 
 // told returns a failure, and has another attempt begin when the operation is asked for again, if that may help.
@@ -212,8 +237,32 @@ func (d *Deployments) told(ctx context.Context, r *record, failure deployer.Repo
 	if failure.Permanent {
 		return failure, nil
 	}
-	r.Report, r.Adopt = deployer.Report{Phase: deployer.Pending, Message: "is tried again"}, true
+	r.Report, r.Adopt = deployer.Report{Phase: deployer.Pending, Message: "is tried again"}, r.Adopt || !r.looks()
 	return failure, d.save(ctx, r)
+}
+
+// Cancel asks the deployer of an operation to come to its end, and tells whether it has: it waits for what the cloud is just
+// making, writes the state and gives its lock back. An operation that is not the stack's latest has ended.
+func (d *Deployments) Cancel(ctx context.Context, stack, id string) (ended bool, err error) {
+	r, err := d.load(ctx, stack)
+	if err != nil || r == nil || r.Request.ID != id || r.Report.Finished() {
+		return err == nil, err
+	}
+	worker, err := d.worker(ctx, r)
+	if err != nil {
+		return false, err
+	}
+	if worker.alive && !r.Request.Remote {
+		return false, d.removePods(ctx, stack)
+	}
+	// Nobody works on it, or one elsewhere, who is told when it next asks; and nobody is to begin anew.
+	r.Report = deployer.Report{Turn: r.turn(), Phase: deployer.Failed, Error: "it was cancelled"}
+	return true, d.save(ctx, r)
+}
+
+// alive tells whether a deployer may still do something.
+func alive(pod *corev1.Pod) bool {
+	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
 // Known tells whether there was ever an operation on a stack.

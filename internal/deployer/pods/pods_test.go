@@ -192,3 +192,83 @@ func TestCredentialsAreStoredNowhere(t *testing.T) {
 		t.Errorf("%v, %d pods", err, len(w.pods()))
 	}
 }
+
+// looks asks for a plan.
+func (w *world) looks(id string) deployer.Report {
+	w.t.Helper()
+	asked := request(id)
+	asked.Operation = deployer.Plan
+	asked.Variables = []byte(`{"version": "what if"}`)
+	report, err := w.Ensure(w.t.Context(), asked)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return report
+}
+
+func TestAPlanLeavesWhatWasThere(t *testing.T) {
+	w := newWorld(t)
+	first := request("a")
+	first.Variables, first.InfraVersion = []byte(`{"version":"1.35"}`), "v1.0.0"
+	if _, err := w.Ensure(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	w.mustReport(deployer.Report{Turn: turn("a", 1), Phase: deployer.Failed, Error: "no", Permanent: true})
+	w.looks("b")
+	if order, err := w.Order(t.Context(), first.Stack, turn("b", 1)); err != nil || !order.Adopt {
+		t.Errorf("%v: %v", order, err)
+	}
+	w.mustReport(deployer.Report{Turn: turn("b", 1), Phase: deployer.Succeeded})
+	// What the failed one left behind is still to be looked for, and what it was made with is still known.
+	remove := request("c")
+	remove.Operation = deployer.Destroy
+	if _, err := w.Ensure(t.Context(), remove); err != nil {
+		t.Fatal(err)
+	}
+	order, err := w.Order(t.Context(), first.Stack, turn("c", 1))
+	if err != nil || !order.Adopt || string(order.Variables) != `{"version":"1.35"}` || order.InfraVersion != "v1.0.0" {
+		t.Errorf("%+v %s: %v", order.Request, order.Variables, err)
+	}
+	w.mustReport(deployer.Report{Turn: turn("c", 1), Phase: deployer.Succeeded})
+	// One that failed to look has left nothing.
+	w.looks("d")
+	w.mustReport(deployer.Report{Turn: turn("d", 1), Phase: deployer.Failed, Error: "no"})
+	w.ensure("e")
+	if order, err := w.Order(t.Context(), first.Stack, turn("e", 1)); err != nil || order.Adopt {
+		t.Errorf("%v: %v", order, err)
+	}
+}
+
+func TestACancelledOperationComesToItsEnd(t *testing.T) {
+	w := newWorld(t)
+	w.ensure("a")
+	cancel := func(id string) bool {
+		t.Helper()
+		ended, err := w.Cancel(t.Context(), "shop.network.main", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ended
+	}
+	if !cancel("another") || len(w.pods()) != 1 {
+		t.Error("another operation was cancelled")
+	}
+	if cancel("a") || len(w.pods()) != 0 { // it is told to end, and may take its time
+		t.Error("it has not been told to end")
+	}
+	if !cancel("a") {
+		t.Error("there is no deployer any more, and it has not ended")
+	}
+	if report := w.ensure("b"); report.Phase != deployer.Pending || len(w.pods()) != 1 {
+		t.Errorf("the next one: %+v", report)
+	}
+	// One that tells of its end itself.
+	w.mustReport(deployer.Report{Turn: turn("b", 1), Phase: deployer.Applying})
+	if cancel("b") {
+		t.Error("it has ended")
+	}
+	w.mustReport(deployer.Report{Turn: turn("b", 1), Phase: deployer.Failed, Error: "interrupted"})
+	if !cancel("b") {
+		t.Error("it has not ended")
+	}
+}

@@ -23,6 +23,9 @@ type Deployments interface {
 	// Ensure begins an operation, unless it has begun, and tells how far it is. One that waits for another operation on the
 	// same stack is Pending. To remove a stack, the variables that it has had will do where none are given. The failure of an attempt is told once: asked again, another attempt begins.
 	Ensure(ctx context.Context, request deployer.Request) (deployer.Report, error)
+	// Cancel asks for the end of an operation that is under way, and tells whether it has come. The stack's state is kept.
+	// Again is fine, and so is an operation that nobody knows: it has ended.
+	Cancel(ctx context.Context, stack, id string) (ended bool, err error)
 	// Known tells whether there was ever an operation on a stack.
 	Known(ctx context.Context, stack string) (bool, error)
 	// Forget removes the record of a stack that is gone. Again is fine.
@@ -35,6 +38,10 @@ type States interface {
 	Outputs(ctx context.Context, stack string) (map[string]json.RawMessage, error)
 	// Delete forgets the state of a stack of which nothing is left. Again is fine.
 	Delete(ctx context.Context, stack string) error
+	// Resources of a stack that are in the cloud, by address, with the cloud's names for them; none where it has no state.
+	Resources(ctx context.Context, stack string) (map[string]string, error)
+	// Abandon forgets the state of a stack whatever is left of it. Again is fine.
+	Abandon(ctx context.Context, stack string) error
 }
 
 // Resources are what a stack is a part of, as they are now.
@@ -101,9 +108,13 @@ func (s Stacks) Steps(t *v1alpha1.Task, _ task.Object) ([]task.Step, error) {
 func (p *Provisioner) steps(operation v1alpha1.Operation) ([]task.Step, error) {
 	switch operation {
 	case v1alpha1.OperationCreate, v1alpha1.OperationUpdate, v1alpha1.OperationScale, v1alpha1.OperationUpgrade, v1alpha1.OperationRepair:
-		return []task.Step{{Name: "plan", Run: p.plan}, {Name: "apply", Run: p.apply}}, nil
+		return []task.Step{{Name: "plan", Run: p.plan, Cancel: p.cancel}, {Name: "apply", Run: p.apply, Cancel: p.cancel}}, nil
+	case v1alpha1.OperationPlan:
+		return []task.Step{{Name: "plan", Run: p.preview, Cancel: p.cancel}}, nil
 	case v1alpha1.OperationDelete:
-		return []task.Step{{Name: "plan-removal", Run: p.planRemoval}, {Name: "remove", Run: p.remove}, {Name: "forget", Run: p.forget}}, nil
+		return []task.Step{
+			{Name: "plan-removal", Run: p.planRemoval}, {Name: "remove", Run: p.remove}, {Name: "list-remains", Run: p.listRemains}, {Name: "forget", Run: p.forget},
+		}, nil
 	}
 	return nil, task.Permanent(fmt.Errorf("there is no operation %s on infrastructure in clouds", operation))
 }
@@ -156,16 +167,17 @@ func (p *Provisioner) apply(ctx context.Context, scope *task.Scope) error {
 
 // planRemoval is plan, unless nothing was ever made.
 func (p *Provisioner) planRemoval(ctx context.Context, scope *task.Scope) error {
-	known, err := p.known(ctx, scope)
-	if err != nil || !known {
+	removable, err := p.removable(ctx, scope)
+	if err != nil || !removable {
 		return err
 	}
 	return p.plan(ctx, scope)
 }
 
-func (p *Provisioner) known(ctx context.Context, scope *task.Scope) (bool, error) {
+// removable tells whether there is something in the cloud that is to be removed.
+func (p *Provisioner) removable(ctx context.Context, scope *task.Scope) (bool, error) {
 	stack, err := stackOf(scope.Object)
-	if err != nil {
+	if err != nil || abandoned(scope.Object) {
 		return false, err
 	}
 	return p.Deployments.Known(ctx, stack)
@@ -173,8 +185,8 @@ func (p *Provisioner) known(ctx context.Context, scope *task.Scope) (bool, error
 
 // remove waits until everything is gone.
 func (p *Provisioner) remove(ctx context.Context, scope *task.Scope) error {
-	known, err := p.known(ctx, scope)
-	if err != nil || !known {
+	removable, err := p.removable(ctx, scope)
+	if err != nil || !removable {
 		return err
 	}
 	request, err := p.request(ctx, scope)
@@ -185,13 +197,17 @@ func (p *Provisioner) remove(ctx context.Context, scope *task.Scope) error {
 	return err
 }
 
-// forget removes what is kept of a stack that is gone.
+// forget removes what is kept of a stack that is gone, or is left to itself.
 func (p *Provisioner) forget(ctx context.Context, scope *task.Scope) error {
 	stack, err := stackOf(scope.Object)
 	if err != nil {
 		return err
 	}
-	if err := p.States.Delete(ctx, stack); err != nil {
+	remove := p.States.Delete
+	if abandoned(scope.Object) {
+		remove = p.States.Abandon // after which a deployer that is still at work writes nothing any more
+	}
+	if err := remove(ctx, stack); err != nil {
 		return err
 	}
 	if err := p.Deployments.Forget(ctx, stack); err != nil {

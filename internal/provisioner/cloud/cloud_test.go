@@ -25,6 +25,8 @@ type deployments struct {
 	asked     []deployer.Request
 	unknown   bool
 	forgotten []string
+	cancelled []string // IDs of operations
+	ending    int      // how often a cancelled one has not ended yet
 }
 
 func (d *deployments) Ensure(_ context.Context, request deployer.Request) (deployer.Report, error) {
@@ -36,6 +38,12 @@ func (d *deployments) Ensure(_ context.Context, request deployer.Request) (deplo
 	return report, nil
 }
 
+func (d *deployments) Cancel(_ context.Context, _, id string) (bool, error) {
+	d.cancelled = append(d.cancelled, id)
+	d.ending--
+	return d.ending < 0, nil
+}
+
 func (d *deployments) Known(context.Context, string) (bool, error) { return !d.unknown, nil }
 
 func (d *deployments) Forget(_ context.Context, stack string) error {
@@ -45,8 +53,10 @@ func (d *deployments) Forget(_ context.Context, stack string) error {
 
 // states are what other stacks have put out.
 type states struct {
-	outputs string
-	deleted []string
+	outputs   string
+	resources map[string]string
+	deleted   []string
+	abandoned []string
 }
 
 func (s *states) Outputs(context.Context, string) (map[string]json.RawMessage, error) {
@@ -56,6 +66,15 @@ func (s *states) Outputs(context.Context, string) (map[string]json.RawMessage, e
 
 func (s *states) Delete(_ context.Context, stack string) error {
 	s.deleted = append(s.deleted, stack)
+	return nil
+}
+
+func (s *states) Resources(context.Context, string) (map[string]string, error) {
+	return s.resources, nil
+}
+
+func (s *states) Abandon(_ context.Context, stack string) error {
+	s.abandoned = append(s.abandoned, stack)
 	return nil
 }
 

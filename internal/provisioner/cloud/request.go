@@ -56,6 +56,9 @@ func (p *Provisioner) request(ctx context.Context, scope *task.Scope) (deployer.
 	if err != nil {
 		return deployer.Request{}, task.Permanent(err)
 	}
+	if err := revoked(s.account); err != nil {
+		return deployer.Request{}, err
+	}
 	kind, want, have := s.version()
 	version, err := configuration.Resolve(translate.cloud(), cmp.Or(want, have))
 	if err != nil {
@@ -66,8 +69,11 @@ func (p *Provisioner) request(ctx context.Context, scope *task.Scope) (deployer.
 		Account: deployer.Account{Namespace: s.account.Namespace, Name: s.account.Name}, Consent: consent(scope.Object),
 		Remote: s.account.Spec.Remote(),
 	}
-	if scope.Task.Spec.Operation == v1alpha1.OperationDelete {
+	switch scope.Task.Spec.Operation {
+	case v1alpha1.OperationDelete:
 		request.Operation = deployer.Destroy
+	case v1alpha1.OperationPlan:
+		request.Operation = deployer.Plan
 	}
 	if s.cluster != nil && s.bucket == nil {
 		request.OpenAPI = terraform.Everybody(s.cluster.Spec.Access.CIDRs)

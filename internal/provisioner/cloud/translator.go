@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/internal/cloudapi"
 	awsapi "plasmacloud.io/plasmacloud/internal/cloudapi/aws"
 	"plasmacloud.io/plasmacloud/internal/deployer"
 	"plasmacloud.io/plasmacloud/internal/provisioner/cloud/addons"
@@ -53,6 +54,7 @@ type translator interface {
 	network(own stack, n *v1alpha1.Network) (any, error)
 	cluster(own stack, c *v1alpha1.Cluster, n *v1alpha1.Network, made outputs) (any, error)
 	bucket(own stack, b *v1alpha1.Bucket, made outputs) (any, error)
+	verify(ctx context.Context, account *v1alpha1.Account, environment map[string]string) (cloudapi.Verdict, error)
 	networkFacts() networkFacts
 	clusterFacts() clusterFacts
 	// access makes access to a cluster.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/task"
@@ -160,6 +162,58 @@ func TestANewerGenerationSupersedesAtAStepBoundary(t *testing.T) {
 	}
 	if done.Status.Error != "Cluster dev is asked to be at generation 2, not 1 any more" {
 		t.Error(done.Status.Error)
+	}
+}
+
+// cancelling is a worker of two steps, of which somebody cancels the task in the first.
+func (r *room) cancelling(made *v1alpha1.Task, cancel func(context.Context, *task.Scope) error, inFirst func() error) *task.Worker {
+	first := step("a", func(ctx context.Context, _ *task.Scope) error {
+		made.Annotations = map[string]string{v1alpha1.AnnotationCancel: "true"}
+		patch := []byte(`{"metadata":{"annotations":{"` + v1alpha1.AnnotationCancel + `":"true"}}}`)
+		r.must(r.Patch(ctx, made.DeepCopy(), client.RawPatch(types.MergePatchType, patch)))
+		return inFirst()
+	})
+	second := step("b", func(context.Context, *task.Scope) error { r.Error("it was not cancelled"); return nil })
+	first.Cancel, second.Cancel = cancel, cancel
+	return r.worker([]task.Step{first, second})
+}
+
+func TestACancelledTaskEndsWhatGoesOnElsewhere(t *testing.T) {
+	r := newRoom(t)
+	for name, inFirst := range map[string]func() error{
+		"between": func() error { return nil }, "waiting": func() error { return task.Wait(time.Millisecond, "for a cloud") },
+		"failing": func() error { return errors.New("no luck") },
+	} {
+		made := r.task(r.cluster(name), v1alpha1.OperationCreate)
+		calls := 0
+		w := r.cancelling(made, func(_ context.Context, scope *task.Scope) error {
+			switch calls++; calls {
+			case 1:
+				return task.Wait(10*time.Millisecond, "the deployer comes to its end")
+			case 2:
+				return errors.New("the API is away")
+			}
+			return nil
+		}, inFirst)
+		done := r.handle(w, made)
+		if done.Status.Phase != v1alpha1.TaskCancelled || done.Status.Error != "somebody cancelled it" || calls != 3 {
+			t.Errorf("%s: %s after %d calls: %s", name, done.Status.Phase, calls, done.Status.Error)
+		}
+		if done.Status.Steps[1].Phase == v1alpha1.TaskSucceeded {
+			t.Errorf("%s: %s", name, summary(done.Status))
+		}
+	}
+}
+
+func TestATaskThatHasNotBegunIsCancelledWithoutAWord(t *testing.T) {
+	r := newRoom(t)
+	made := r.task(r.cluster("dev"), v1alpha1.OperationCreate)
+	made.Annotations = map[string]string{v1alpha1.AnnotationCancel: "true"}
+	r.must(r.Update(t.Context(), made))
+	never := step("a", func(context.Context, *task.Scope) error { t.Error("it was run"); return nil })
+	never.Cancel = func(context.Context, *task.Scope) error { t.Error("there was nothing to cancel"); return nil }
+	if done := r.handle(r.worker([]task.Step{never}), made); done.Status.Phase != v1alpha1.TaskCancelled {
+		t.Errorf("%+v", done.Status)
 	}
 }
 

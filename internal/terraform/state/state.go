@@ -359,6 +359,23 @@ func (b *Backend) Delete(ctx context.Context, stack string) error {
 	if last := record.last(); last != nil && last.Resources != 0 {
 		return fmt.Errorf("%w: the state of %s still holds resources; destroy them first", ErrRefused, stack)
 	}
+	return b.remove(ctx, stack, record)
+}
+
+// Abandon forgets a stack whatever it holds, and whoever has its lock: what is in the cloud stays there, and nobody here knows
+// of it any more.
+func (b *Backend) Abandon(ctx context.Context, stack string) error {
+	record, err := b.load(ctx, stack)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return b.remove(ctx, stack, record)
+}
+
+func (b *Backend) remove(ctx context.Context, stack string, record *Record) error {
 	if err := b.Store.Remove(ctx, stack); err != nil {
 		return fmt.Errorf("delete state of %s: %w", stack, err)
 	}

@@ -300,3 +300,23 @@ func TestKeysRotate(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatIsAbandonedIsForgottenWhateverItHolds(t *testing.T) {
+	b := newBackend(t, 3, key(1))
+	mustLock(t, b, "web", "one")
+	mustPut(t, b, "web", "one", document(1, `{"mode": "managed", "type": "a", "name": "b", "instances": [{}]}`))
+	if err := b.Delete(t.Context(), "web"); err == nil {
+		t.Error("a stack with resources was deleted")
+	}
+	for range 2 {
+		if err := b.Abandon(t.Context(), "web"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.Get(t.Context(), "web"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("it is still there: %v", err)
+	}
+	if err := b.Put(t.Context(), "web", "one", document(2, "")); err == nil {
+		t.Error("whoever had the lock still writes")
+	}
+}

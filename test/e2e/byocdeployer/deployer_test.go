@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,8 +28,10 @@ import (
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/deployer"
@@ -78,6 +81,9 @@ type lab struct {
 	account     *v1alpha1.Account
 	number      int
 	later       atomic.Int64 // by how much the records' clock is ahead
+
+	mu      sync.Mutex
+	running map[string]context.CancelFunc // deployers, by their pod
 }
 
 func must(t *testing.T, err error) {
@@ -89,7 +95,7 @@ func must(t *testing.T, err error) {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{t: t, log: new(byoclab.Log), cluster: cluster(3), account: byoclab.GCPAccount()}
+	l := &lab{t: t, log: new(byoclab.Log), cluster: cluster(3), account: byoclab.GCPAccount(), running: map[string]context.CancelFunc{}}
 	l.account.Namespace = team
 	log := slog.New(slog.NewTextHandler(l.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	l.stub = stubgcp.New(stubgcp.Config{Delay: time.Second, Project: "stub-project", Token: byoclab.Secret})
@@ -112,8 +118,10 @@ func newLab(t *testing.T) *lab {
 	l.server.StartTLS()
 	t.Cleanup(l.server.Close)
 	l.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: l.server.Certificate().Raw})
+	api := fake.NewClientset(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "deployments", Namespace: platform}})
+	api.PrependReactor("delete", "pods", l.terminate)
 	l.deployments = pods.New(pods.Config{
-		API: fake.NewClientset(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "deployments", Namespace: platform}}), Namespace: platform,
+		API: api, Namespace: platform,
 		Service: "deployments", CA: func() ([]byte, error) { return l.ca, nil }, Token: tokens.Issue, Unlock: l.unlock, Log: log,
 		Now: func() time.Time { return time.Now().Add(time.Duration(l.later.Load())) },
 		Environment: func(context.Context, string, deployer.Account) (map[string]string, error) {
@@ -180,6 +188,15 @@ func (s states) Outputs(ctx context.Context, stack string) (map[string]json.RawM
 	return terraform.ReadOutputs(raw)
 }
 
+// Resources implements cloud.States.
+func (s states) Resources(ctx context.Context, stack string) (map[string]string, error) {
+	raw, err := s.Get(ctx, stack)
+	if err != nil {
+		return nil, err
+	}
+	return terraform.ReadState(raw)
+}
+
 // kubelet runs what pods say, with their Secrets in files.
 func (l *lab) kubelet(log *slog.Logger) {
 	api, ctx := l.deployments.API.CoreV1(), l.t.Context()
@@ -211,20 +228,54 @@ func (l *lab) container(pod *corev1.Pod, secret *corev1.Secret, log *slog.Logger
 	}
 	args := append(pod.Spec.Containers[0].Args[1:], "--server="+l.server.URL, "--access="+access, "--release-dir="+l.release, "--work-dir="+filepath.Join(access, "work"))
 	pod.Status.Phase = corev1.PodSucceeded
-	if err := deployer.RunCommand(l.t.Context(), args, cloud.Clouds(), log); err != nil {
+	ctx, cancel := context.WithCancel(l.t.Context())
+	defer cancel()
+	l.mu.Lock()
+	l.running[pod.Name] = cancel
+	l.mu.Unlock()
+	if err := deployer.RunCommand(ctx, args, cloud.Clouds(), log); err != nil {
 		log.Error("deployer failed", "error", err)
 		pod.Status.Phase = corev1.PodFailed
 	}
+	l.mu.Lock()
+	delete(l.running, pod.Name)
+	l.mu.Unlock()
 	_, _ = l.deployments.API.CoreV1().Pods(platform).UpdateStatus(l.t.Context(), pod, metav1.UpdateOptions{}) // it may be gone
 }
 
-// run does the steps of an operation as a worker would.
-func (l *lab) run(operation v1alpha1.Operation, object task.Object) map[string]string {
-	l.t.Helper()
+// terminate tells a deployer to end whose pod is deleted. The pod is there until it has.
+func (l *lab) terminate(action clienttesting.Action) (handled bool, object runtime.Object, err error) {
+	deletion, ok := action.(clienttesting.DeleteAction)
+	if !ok {
+		return false, nil, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	cancel := l.running[deletion.GetName()]
+	if cancel != nil {
+		cancel()
+	}
+	return cancel != nil, nil, nil
+}
+
+// task is one of an operation.
+func (l *lab) task(operation v1alpha1.Operation) *v1alpha1.Task {
 	l.number++
-	made := map[string]string{}
 	t := &v1alpha1.Task{Spec: v1alpha1.TaskSpec{Operation: operation}}
 	t.UID = types.UID(fmt.Sprintf("task-%d", l.number))
+	return t
+}
+
+// run does an operation.
+func (l *lab) run(operation v1alpha1.Operation, object task.Object) map[string]string {
+	l.t.Helper()
+	return l.do(l.task(operation), object)
+}
+
+// do does the steps of a task as a worker would.
+func (l *lab) do(t *v1alpha1.Task, object task.Object) map[string]string {
+	l.t.Helper()
+	made, operation := map[string]string{}, t.Spec.Operation
 	steps, err := cloud.Stacks{Provisioner: l.provisioner}.Steps(t, object)
 	must(l.t, err)
 	for _, step := range steps {

@@ -22,7 +22,9 @@ type telltale struct {
 	finder terraform.Finder
 	policy terraform.Policy
 	revoke func(bool)
-	told   strings.Builder
+	// texts is how many texts of its state can be recognised at least. A network in Azure has none: all of it are names and IDs.
+	texts int
+	told  strings.Builder
 }
 
 const telltaleStack = "team.network"
@@ -77,7 +79,7 @@ func (s *telltale) judge(seen byoclab.Watch, contents, credentials []string) {
 	if len(seen.Exposed) > 0 {
 		s.Errorf("everybody could read %v", seen.Exposed)
 	}
-	if len(seen.Arguments) < 3 || len(contents) < 10 {
+	if len(seen.Arguments) < 3 || len(contents) < s.texts {
 		s.Errorf("too little was seen for a judgement: arguments %q, contents %q", seen.Arguments, contents)
 	}
 	log := s.cloud.Lab.Log.String()
@@ -105,7 +107,7 @@ func TestNothingIsToldOfAWS(t *testing.T) {
 	t.Parallel()
 	s := newAWS(t)
 	open := func() *terraform.Workspace { return s.network("v1.1.0", aws.NetworkOptions{NAT: aws.NATNone}) }
-	tale := &telltale{T: t, cloud: s.cloud, open: open, finder: aws.Finder(tags{s.stub}), policy: s.policy, revoke: s.stub.Revoke}
+	tale := &telltale{T: t, cloud: s.cloud, open: open, finder: aws.Finder(tags{s.stub}), policy: s.policy, revoke: s.stub.Revoke, texts: 10}
 	tale.live(s.cloud.Environment["AWS_ACCESS_KEY_ID"])
 	empty(t, s.stub)
 }
@@ -114,7 +116,7 @@ func TestNothingIsToldOfGCP(t *testing.T) {
 	t.Parallel()
 	s := newGCP(t)
 	account := byoclab.GCPAccount()
-	tale := &telltale{T: t, cloud: s.cloud, open: s.openNetwork, finder: gcp.Finder(account.Spec.GCP.ProjectID, account.Spec.Region), policy: s.policy, revoke: s.stub.Revoke}
+	tale := &telltale{T: t, cloud: s.cloud, open: s.openNetwork, finder: gcp.Finder(account.Spec.GCP.ProjectID, account.Spec.Region), policy: s.policy, revoke: s.stub.Revoke, texts: 5}
 	tale.live()
 	empty(t, s.stub)
 }

@@ -18,8 +18,22 @@ func (s *Server) iamActions() map[string]func(*request) (*answer, *failure) {
 			return &answer{tree: tree{"InstanceProfiles": []any{}, "IsTruncated": false}}, nil
 		},
 		"CreateOpenIDConnectProvider": s.createOIDC, "GetOpenIDConnectProvider": s.getOIDC, "DeleteOpenIDConnectProvider": s.deleteOIDC,
+		"SimulatePrincipalPolicy":  s.simulate,
 		"TagOpenIDConnectProvider": s.tagIAM, "UntagOpenIDConnectProvider": s.untagIAM,
 	}
+}
+
+// simulate allows everything that was not taken away.
+func (s *Server) simulate(r *request) (*answer, *failure) {
+	results := []any{}
+	for _, action := range list(r.form, "ActionNames") {
+		decision := "allowed"
+		if name, _ := action.(string); s.Denied(name) {
+			decision = "implicitDeny"
+		}
+		results = append(results, tree{"EvalActionName": action, "EvalDecision": decision, "EvalResourceName": "*"})
+	}
+	return &answer{tree: tree{"EvaluationResults": results, "IsTruncated": false}}, nil
 }
 
 func noEntity(format string, args ...any) *failure {

@@ -291,6 +291,8 @@ func (s *Server) lookup(r *request) *answer {
 		return &answer{status: http.StatusOK, body: document{"keys": []any{}}}
 	case strings.HasSuffix(r.key, "/listclusterusercredential"), strings.HasSuffix(r.key, "/listclusteradmincredential"):
 		return &answer{status: http.StatusOK, body: document{"kubeconfigs": []any{document{"name": "clusterUser", "value": s.kubeconfig()}}}}
+	case r.key == "/subscriptions/"+s.config.Subscription+"/providers/microsoft.authorization/permissions":
+		return &answer{status: http.StatusOK, body: document{"value": []any{document{"actions": []any{"*"}, "notActions": s.DeniedAll()}}}}
 	case r.key == "/subscriptions/"+s.config.Subscription:
 		return &answer{status: http.StatusOK, body: document{"id": r.path, "subscriptionId": s.config.Subscription, "tenantId": s.config.Tenant, "state": "Enabled", "displayName": "stub"}}
 	case r.key == "/subscriptions/"+s.config.Subscription+"/providers":

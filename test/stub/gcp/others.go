@@ -54,6 +54,15 @@ func (s *Server) resourceManager(r *request) (document, *failure) {
 		policy, _ := r.body["policy"].(document)
 		s.policies["project"] = policy
 		return policy, nil
+	case r.verb == "testIamPermissions":
+		granted := []any{}
+		asked, _ := r.body["permissions"].([]any)
+		for _, permission := range asked {
+			if name, _ := permission.(string); !s.Denied(name) {
+				granted = append(granted, permission)
+			}
+		}
+		return document{"permissions": granted}, nil
 	case r.verb == "" && r.Method == http.MethodGet:
 		return document{"projectId": s.config.Project, "projectNumber": "42", "name": "projects/42", "lifecycleState": "ACTIVE", "state": "ACTIVE"}, nil
 	}

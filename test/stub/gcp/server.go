@@ -64,6 +64,13 @@ func Environment(address string) map[string]string {
 	}
 }
 
+// SetToken makes another token the one that requests have to bear: the old one is worth nothing any more.
+func (s *Server) SetToken(token string) {
+	s.Lock()
+	defer s.Unlock()
+	s.config.Token = token
+}
+
 // Inventory counts what exists, by kind, such as networks.
 func (s *Server) Inventory() map[string]int {
 	counts := s.Book.Inventory()

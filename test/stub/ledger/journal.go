@@ -18,7 +18,7 @@ type Fault struct {
 	Times   int
 }
 
-// Journal is what a stub remembers of requests. Unknown, Created, Requests, Spoil and Revoke are for tests; the other
+// Journal is what a stub remembers of requests. Unknown, Created, Requests, Spoil, Revoke and Deny are for tests; the other
 // methods are for the stub, which holds the lock while it answers.
 type Journal struct {
 	sync.Mutex
@@ -27,6 +27,7 @@ type Journal struct {
 	unknown  []string
 	faults   []*Fault
 	revoked  bool
+	denied   []string
 }
 
 // Unknown are the requests that the stub had no answer to.
@@ -66,6 +67,19 @@ func (j *Journal) Revoke(revoked bool) {
 
 // Revoked tells whether the credentials are worthless.
 func (j *Journal) Revoked() bool { return j.revoked }
+
+// Deny takes permissions away, as the cloud names them. Only who asks for them is told.
+func (j *Journal) Deny(permissions ...string) {
+	j.Lock()
+	defer j.Unlock()
+	j.denied = permissions
+}
+
+// Denied tells whether a permission was taken away.
+func (j *Journal) Denied(permission string) bool { return slices.Contains(j.denied, permission) }
+
+// DeniedAll are the permissions that were taken away.
+func (j *Journal) DeniedAll() []string { return append([]string{}, j.denied...) }
 
 // Count notes a request.
 func (j *Journal) Count(request string) { increment(&j.requests, request) }

@@ -1,0 +1,205 @@
+//go:build e2e
+
+package byocgcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"plasmacloud.io/plasmacloud/api/v1alpha1"
+	"plasmacloud.io/plasmacloud/test/e2e/byoclab"
+	"plasmacloud.io/plasmacloud/test/e2e/lab"
+	stubgcp "plasmacloud.io/plasmacloud/test/stub/gcp"
+)
+
+// renewed is the credential that takes the token's place.
+const renewed = "ya29.je7MtGbClwBF-2Zp9Utk-h3yCo8nvbEXAMPLEKEY"
+
+// TestDays is what happens on the days after: a change is planned, somebody else changes things, a task is cancelled, and
+// credentials are revoked and renewed.
+func TestDays(t *testing.T) {
+	l := lab.New(t)
+	s := &scenario{Product: byoclab.Product{Node: l.Node(t, "host")}, stub: stubgcp.New(stubgcp.Config{Delay: 2 * time.Second, Project: "stub-project", Token: token})}
+	lab.Step(t, "up", func(t *testing.T) { s.Cloud(t, "up", "--data-dir", s.Data.Path()) })
+	lab.Step(t, "the stub is reached as Google would be", s.serve)
+	lab.Step(t, "an account lacks permissions", s.lacking)
+	lab.Step(t, "network", s.network)
+	lab.Step(t, "cluster", s.cluster)
+	lab.Step(t, "plan", s.plans)
+	lab.Step(t, "drift is told, and repaired", s.drift)
+	lab.Step(t, "a task is cancelled", s.cancelled)
+	lab.Step(t, "credentials are revoked", s.revoked)
+	lab.Step(t, "credentials are renewed", s.renewed)
+	lab.Step(t, "delete leaves nothing", func(t *testing.T) {
+		for _, thing := range [][]string{{"k8s", "shop"}, {"vpc", "main"}, {"vpc", "third"}, {"account", "prod"}} {
+			s.Cloud(t, thing[0], "delete", thing[1], "--yes", "--wait")
+		}
+		if left := s.stub.Inventory(); len(left) > 0 {
+			t.Errorf("this is left: %v", left)
+		}
+	})
+	lab.Step(t, "nobody tells the credentials", func(t *testing.T) { s.NobodyTells(t, token); s.NobodyTells(t, renewed) })
+	lab.Step(t, "down", func(t *testing.T) { s.Cloud(t, "down", "--data-dir", s.Data.Path(), "--purge", "--yes") })
+}
+
+// lacking makes an account that may not do all that is needed, which is told, and lets it.
+func (s *scenario) lacking(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.stub.Deny("container.clusters.create")
+	s.Cloud(t, "account", "create", "--name", "prod", "--provider", "gcp", "--region", "europe-west1", "--gcp-project", "stub-project", "--credentials-file", file)
+	s.condition(t, "account", "prod", v1alpha1.ConditionVerified, "False PermissionsMissing", "container.clusters.create")
+	if said := s.Refused(t, "account", "verify", "prod"); !strings.Contains(said, "container.clusters.create") {
+		t.Errorf("verify says\n%s", said)
+	}
+	s.stub.Deny()
+	if shown := s.Cloud(t, "account", "verify", "prod"); !strings.Contains(shown, "RUNNING") {
+		t.Errorf("verify says\n%s", shown)
+	}
+}
+
+// condition waits until a condition is so, and says something.
+func (s *scenario) condition(t *testing.T, kind, name, condition, want, says string) {
+	t.Helper()
+	lab.Eventually(t, 4*time.Minute, fmt.Sprintf("%s %s is %s %s", kind, name, condition, want), func() error {
+		told, err := s.TryKubectl("get", kind+"s.plasmacloud.io", name, "-n", byoclab.Team, "-o",
+			`jsonpath={range .status.conditions[?(@.type=="`+condition+`")]}{.status} {.reason} {.message}{end}`)
+		if err == nil && (!strings.HasPrefix(told, want) || !strings.Contains(told, says)) {
+			err = fmt.Errorf("it is %s", told)
+		}
+		return err
+	})
+}
+
+// plans shows what changes would do. Nothing is changed by that.
+func (s *scenario) plans(t *testing.T) {
+	before, generation := s.stub.Created(), s.Kubectl(t, "get", "clusters.plasmacloud.io", "shop", "-n", byoclab.Team, "-o", "jsonpath={.metadata.generation}")
+	if plan := s.Cloud(t, "k8s", "plan", "shop"); !strings.Contains(plan, "nothing to do") {
+		t.Errorf("planned again:\n%s", plan)
+	}
+	if plan := s.Cloud(t, "k8s", "plan", "shop", "--version", "v1.36"); !strings.Contains(plan, "google_container_cluster.this is changed") || !strings.Contains(plan, "0 replaced, 0 destroyed") {
+		t.Errorf("an upgrade is planned as\n%s", plan)
+	}
+	var result v1alpha1.PlanResult
+	output := s.Cloud(t, "k8s", "plan", "shop", "--workers", "5", "-o", "json")
+	if err := json.Unmarshal([]byte(output[strings.Index(output, "{"):]), &result); err != nil || len(result.Changes) != 1 || result.Changes[0].Effect != "changed" {
+		t.Errorf("scaling is planned as\n%s", output)
+	}
+	// A release channel, and with it the cluster, is the customer's to lose.
+	if said := s.Refused(t, "k8s", "plan", "shop", "--change", `{"gke":{"autopilot":true},"nodeGroups":null}`); !strings.Contains(said, "google_container_cluster.this") || !strings.Contains(said, "plasmacloud.io/consent=") {
+		t.Errorf("another kind of cluster is planned as\n%s", said)
+	}
+	if after := s.stub.Created(); !maps.Equal(before, after) {
+		t.Errorf("plans have made %v of %v", after, before)
+	}
+	if now := s.Kubectl(t, "get", "clusters.plasmacloud.io", "shop", "-n", byoclab.Team, "-o", "jsonpath={.metadata.generation}"); now != generation {
+		t.Errorf("plans have changed the cluster: generation %s, before %s", now, generation)
+	}
+}
+
+// look makes the daemon compare what is in clouds at another interval.
+func (s *scenario) look(t *testing.T, interval string) {
+	t.Helper()
+	s.Kubectl(t, "patch", "deployment/cloudd", "-n", byoclab.System, "--type=json", "-p", `[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--drift-interval=`+interval+`"}]`)
+	s.Kubectl(t, "rollout", "status", "deployment/cloudd", "-n", byoclab.System, "--timeout=100s")
+}
+
+// drift changes the network behind the platform's back: that is told, repaired when somebody asks for it, and by itself where
+// the network says so.
+func (s *scenario) drift(t *testing.T) {
+	spoil := func() {
+		s.stub.Change("subnetworks", func(subnet map[string]any) { subnet["privateIpGoogleAccess"] = false })
+	}
+	spoilt := func() (is bool) {
+		s.stub.Change("subnetworks", func(subnet map[string]any) { is = subnet["privateIpGoogleAccess"] == false })
+		return is
+	}
+	spoil()
+	s.look(t, "15s")
+	s.condition(t, "network", "main", v1alpha1.ConditionDrifted, "True Drifted", "google_compute_subnetwork.this")
+	s.condition(t, "cluster", "shop", v1alpha1.ConditionDrifted, "False InSync", "")
+	s.Cloud(t, "vpc", "repair", "main", "--wait")
+	if spoilt() {
+		t.Error("its repair has not put it right")
+	}
+	s.condition(t, "network", "main", v1alpha1.ConditionDrifted, "False InSync", "")
+	s.Kubectl(t, "patch", "network", "main", "-n", byoclab.Team, "--type=merge", "-p", `{"spec":{"repairDrift":true}}`)
+	s.AwaitRunning(t, "network", "main")
+	spoil()
+	lab.Eventually(t, 4*time.Minute, "it is put right by itself", func() error {
+		if spoilt() {
+			return fmt.Errorf("it is not")
+		}
+		return nil
+	})
+	s.look(t, "0")
+}
+
+// cancelled cancels a task in its midst: its deployer ends, its state is kept, and the next operation goes on.
+func (s *scenario) cancelled(t *testing.T) {
+	before := s.stub.Created()["networks"]
+	s.Cloud(t, "vpc", "create", "--name", "third", "--account", "prod", "--cidr", "10.2.0.0/16")
+	lab.Eventually(t, 2*time.Minute, "something is made", func() error {
+		if made := s.stub.Created()["networks"]; made == before {
+			return fmt.Errorf("%d networks", made)
+		}
+		return nil
+	})
+	task := s.Kubectl(t, "get", "network", "third", "-n", byoclab.Team, "-o", "jsonpath={.status.task}")
+	s.Cloud(t, "task", "cancel", task)
+	lab.Eventually(t, 2*time.Minute, "it is cancelled", func() error {
+		phase, err := s.TryKubectl("get", "task", task, "-n", byoclab.Team, "-o", "jsonpath={.status.phase}")
+		if err == nil && phase != "Cancelled" {
+			err = fmt.Errorf("it is %s", phase)
+		}
+		return err
+	})
+	s.Kubectl(t, "annotate", "network", "third", "-n", byoclab.Team, v1alpha1.AnnotationConsent+"=*") // what was cut short is made anew
+	s.Cloud(t, "vpc", "repair", "third", "--wait")
+	byoclab.Has(t, s.stub.Inventory(), map[string]int{"networks": 2, "subnetworks": 2, "routers": 2})
+}
+
+// revoked takes the credentials away: the account says so, and what nobody can remove any more is forgotten, with a list of it.
+func (s *scenario) revoked(t *testing.T) {
+	s.Cloud(t, "vpc", "create", "--name", "lost", "--account", "prod", "--cidr", "10.3.0.0/16", "--wait")
+	s.stub.Revoke(true)
+	if said := s.Refused(t, "account", "verify", "prod"); !strings.Contains(said, "does not accept the credentials") || !strings.Contains(said, "Revoked") {
+		t.Errorf("verify says\n%s", said)
+	}
+	s.Cloud(t, "vpc", "delete", "lost", "--forget", "--yes", "--wait")
+	list := s.Kubectl(t, "get", "tasks", "-n", byoclab.Team, "-o", `jsonpath={range .items[?(@.spec.resource.name=="lost")]}{.spec.operation}: {.status.outputs.remains}{end}`)
+	if !strings.Contains(list, "Delete: ") || !strings.Contains(list, "google_compute_network.this projects/stub-project/global/networks/lost-") {
+		t.Errorf("of what is left the tasks say\n%s", list)
+	}
+	if events := s.Kubectl(t, "get", "events.events.k8s.io", "-n", byoclab.Team, "-o", "yaml"); !strings.Contains(events, "LeftInCloud") {
+		t.Error("no event tells what is left")
+	}
+	byoclab.Has(t, s.stub.Inventory(), map[string]int{"networks": 3})
+	// The customer's part.
+	s.stub.Lock()
+	maps.DeleteFunc(s.stub.Resources, func(path string, _ map[string]any) bool { return strings.Contains(path, "/lost-") })
+	s.stub.Unlock()
+}
+
+// renewed gives the account other credentials, which the next operation uses.
+func (s *scenario) renewed(t *testing.T) {
+	s.stub.Revoke(false)
+	s.stub.SetToken(renewed)
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(renewed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Cloud(t, "account", "set-credentials", "prod", "--credentials-file", file)
+	if shown := s.Cloud(t, "account", "verify", "prod"); !strings.Contains(shown, "RUNNING") {
+		t.Errorf("verify says\n%s", shown)
+	}
+	s.Cloud(t, "k8s", "repair", "shop", "--wait")
+}

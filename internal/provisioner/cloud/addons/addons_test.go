@@ -184,6 +184,7 @@ func TestAnInstallationThatWasKilledIsTakenUp(t *testing.T) {
 }
 
 func TestChartsComeFromARepository(t *testing.T) {
+	t.Setenv("HOME", "/proc/nowhere") // as the daemon's is
 	i, namespace, dir := newInstaller(t), api.Namespace(t), t.TempDir()
 	testchart.Write(t, dir, "thing", "2.0.0", nil)
 	testchart.Index(t, dir, "thing", "2.0.0")

@@ -12,7 +12,9 @@ import (
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/cli"
+	"helm.sh/helm/v4/pkg/getter"
 	"helm.sh/helm/v4/pkg/registry"
+	repo "helm.sh/helm/v4/pkg/repo/v1"
 )
 
 // RepositoryVariable is a variable among a cloud's settings: where charts come from that the release does not have,
@@ -85,8 +87,37 @@ func fetch(dir, name, repository string) (string, error) {
 	if registry.IsOCI(repository) {
 		return pull.LocateChart(strings.TrimSuffix(repository, "/")+"/"+name, settings)
 	}
-	pull.RepoURL = repository
-	return pull.LocateChart(name, settings)
+	address, err := lookUp(dir, name, repository, getter.All(settings))
+	if err != nil {
+		return "", err
+	}
+	return pull.LocateChart(address, settings)
+}
+
+// lookUp finds the newest version of a chart in the index of a repository. Helm's own way to do so writes to the home
+// directory, and the daemon has none.
+func lookUp(dir, name, repository string, getters getter.Providers) (string, error) {
+	r, err := repo.NewChartRepository(&repo.Entry{Name: "charts", URL: repository}, getters)
+	if err != nil {
+		return "", err
+	}
+	r.CachePath = dir
+	file, err := r.DownloadIndexFile()
+	if err != nil {
+		return "", err
+	}
+	index, err := repo.LoadIndexFile(file)
+	if err != nil {
+		return "", err
+	}
+	found, err := index.Get(name, "")
+	if err != nil {
+		return "", err
+	}
+	if len(found.URLs) == 0 {
+		return "", fmt.Errorf("it does not say where version %s is", found.Version)
+	}
+	return repo.ResolveReferenceURL(repository, found.URLs[0])
 }
 
 // discard is for what Helm would tell a person.

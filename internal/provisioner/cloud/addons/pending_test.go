@@ -12,7 +12,7 @@ import (
 func pend(t *testing.T, i *Installer, namespace, name string) {
 	t.Helper()
 	helm := action.NewConfiguration(action.ConfigurationSetLogger(i.Log.Handler()))
-	if err := helm.Init(&getter{config: api.Config(), namespace: namespace}, namespace, "secret"); err != nil {
+	if err := helm.Init(&access{config: api.Config(), namespace: namespace}, namespace, "secret"); err != nil {
 		t.Fatal(err)
 	}
 	last, err := helm.Releases.Last(name)

@@ -33,7 +33,7 @@ const (
 // alone, and one that somebody was killed over is taken up.
 func (i *Installer) release(ctx context.Context, config *rest.Config, c Chart, loaded *chart.Chart) error {
 	helm := action.NewConfiguration(action.ConfigurationSetLogger(i.Log.Handler()))
-	if err := helm.Init(&getter{config: config, namespace: c.Namespace}, c.Namespace, "secret"); err != nil {
+	if err := helm.Init(&access{config: config, namespace: c.Namespace}, c.Namespace, "secret"); err != nil {
 		return err
 	}
 	last, err := helm.Releases.Last(c.Name)
@@ -67,18 +67,18 @@ func (i *Installer) release(ctx context.Context, config *rest.Config, c Chart, l
 	return err
 }
 
-// getter is how Helm reaches a cluster.
-type getter struct {
+// access is how Helm reaches a cluster.
+type access struct {
 	config    *rest.Config
 	namespace string
 }
 
 // ToRESTConfig implements genericclioptions.RESTClientGetter.
-func (g *getter) ToRESTConfig() (*rest.Config, error) { return rest.CopyConfig(g.config), nil }
+func (a *access) ToRESTConfig() (*rest.Config, error) { return rest.CopyConfig(a.config), nil }
 
 // ToDiscoveryClient implements genericclioptions.RESTClientGetter.
-func (g *getter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
-	client, err := discovery.NewDiscoveryClientForConfig(g.config)
+func (a *access) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(a.config)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +86,8 @@ func (g *getter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error)
 }
 
 // ToRESTMapper implements genericclioptions.RESTClientGetter.
-func (g *getter) ToRESTMapper() (meta.RESTMapper, error) {
-	client, err := g.ToDiscoveryClient()
+func (a *access) ToRESTMapper() (meta.RESTMapper, error) {
+	client, err := a.ToDiscoveryClient()
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +95,6 @@ func (g *getter) ToRESTMapper() (meta.RESTMapper, error) {
 }
 
 // ToRawKubeConfigLoader implements genericclioptions.RESTClientGetter. Helm asks it for the namespace alone.
-func (g *getter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
-	return clientcmd.NewDefaultClientConfig(clientcmdapi.Config{}, &clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: g.namespace}})
+func (a *access) ToRawKubeConfigLoader() clientcmd.ClientConfig {
+	return clientcmd.NewDefaultClientConfig(clientcmdapi.Config{}, &clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: a.namespace}})
 }

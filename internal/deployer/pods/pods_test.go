@@ -272,3 +272,22 @@ func TestACancelledOperationComesToItsEnd(t *testing.T) {
 		t.Error("it has not ended")
 	}
 }
+
+func TestTheNextAttemptHasTheNewCredentials(t *testing.T) {
+	w := newWorld(t)
+	current := "old"
+	w.Environment = func(context.Context, string, deployer.Account) (map[string]string, error) {
+		return map[string]string{"SECRET": current}, nil
+	}
+	w.ensure("a")
+	if order, err := w.Order(t.Context(), "shop.network.main", turn("a", 1)); err != nil || order.Environment["SECRET"] != "old" {
+		t.Fatalf("%v: %v", order, err)
+	}
+	w.mustReport(deployer.Report{Turn: turn("a", 1), Phase: deployer.Failed, Error: "401"})
+	current = "new"
+	w.ensure("a") // tells of the failure
+	w.ensure("a")
+	if order, err := w.Order(t.Context(), "shop.network.main", turn("a", 2)); err != nil || order.Environment["SECRET"] != "new" {
+		t.Errorf("%v: %v", order, err)
+	}
+}

@@ -50,14 +50,14 @@ func TestPlans(t *testing.T) {
 	}
 	result, text := l.plan(network(), `{"cidr": "10.9.0.0/16"}`)
 	if !strings.Contains(text, "is replaced") || !strings.Contains(text, "cannot be changed in place") || !strings.Contains(result.Refused, "a network is lost") ||
-		len(result.Consent) != 1 || result.Consent[0] != "google_compute_subnetwork.this" {
+		len(result.Consent) != 1 || result.Consent[0] != `google_compute_subnetwork.this["nodes"]` {
 		t.Errorf("with another range: %+v\n%s", result, text)
 	}
 	if after := l.state(made); len(after.Versions) != len(before.Versions) || after.Lock != nil {
 		t.Errorf("plans have changed the state: %+v, before %+v", after, before)
 	}
 	l.stub.Change("subnetworks", func(subnet map[string]any) { subnet["privateIpGoogleAccess"] = false })
-	if result, text = l.plan(network(), ""); len(result.Changes) != 1 || result.Changes[0].Address != "google_compute_subnetwork.this" || result.Refused != "" {
+	if result, text = l.plan(network(), ""); len(result.Changes) != 1 || result.Changes[0].Address != `google_compute_subnetwork.this["nodes"]` || result.Refused != "" {
 		t.Errorf("drift: %+v\n%s", result, text)
 	}
 	l.run(v1alpha1.OperationRepair, network())

@@ -42,6 +42,7 @@ type yard struct {
 	pool    *remote.Pool
 	key     []byte
 	hosts   []remote.Host
+	before  []string // what is on each of them already that a cluster might leave
 	keyFile string
 	known   string
 }
@@ -124,6 +125,9 @@ func (y *yard) build(t *testing.T, l *lab.Lab) {
 			}
 			return err
 		})
+	}
+	for _, host := range y.hosts {
+		y.before = append(y.before, y.look(t, host))
 	}
 	if err := errors.Join(os.WriteFile(y.keyFile, y.key, 0o600), os.WriteFile(y.known, []byte(known.String()), 0o600)); err != nil {
 		t.Fatal(err)
@@ -254,13 +258,19 @@ func (y *yard) remove(t *testing.T, cluster string) {
 		}
 		return nil
 	})
-	for _, host := range y.hosts {
-		result, err := y.pool.Client(host).RunIdempotent(t.Context(), remote.Command{Step: "look", Args: []string{"sh", "-c", left}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if things := strings.TrimSpace(result.Stdout); things != "" {
-			t.Errorf("on host %s is left:\n%s", host.Address, things)
+	for i, host := range y.hosts {
+		if now := y.look(t, host); now != y.before[i] {
+			t.Errorf("on host %s was:\n%s\nand is:\n%s", host.Address, y.before[i], now)
 		}
 	}
+}
+
+// look tells what is on a host that a cluster might leave.
+func (y *yard) look(t *testing.T, host remote.Host) string {
+	t.Helper()
+	result, err := y.pool.Client(host).RunIdempotent(t.Context(), remote.Command{Step: "look", Args: []string{"sh", "-c", left}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result.Stdout
 }

@@ -14,13 +14,18 @@ if [ -x "$root/bin/kubeadm" ] && [ -e /etc/systemd/system/containerd.service ]; 
 fi
 systemctl disable --now --quiet containerd.service 2>/dev/null
 
-# Containers outlive their runtime.
+# Containers outlive their runtime. Programs that the host had already are run from where it has them.
 for attempt in 1 2 3 4 5 6 7 8 9 10; do
 	found=
 	for path in /proc/[0-9]*/exe; do
 		process=${path#/proc/} process=${process%/exe}
 		case $(readlink "$path" 2>/dev/null) in
 		"$root"/*) found=yes && kill -s KILL "$process" 2>/dev/null ;;
+		*/containerd-shim-runc-v2*)
+			case " $(tr '\0' ' ' <"/proc/$process/cmdline" 2>/dev/null)" in
+			*" -address /run/containerd/containerd.sock "*) found=yes && kill -s KILL "$process" 2>/dev/null ;;
+			esac
+			;;
 		esac
 	done
 	for processes in $(find /sys/fs/cgroup/kubepods* /sys/fs/cgroup/*/kubepods* -name cgroup.procs 2>/dev/null); do

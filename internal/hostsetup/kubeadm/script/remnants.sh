@@ -9,8 +9,14 @@ for unit in containerd.service kubelet.service prismnet.service; do
 	! grep -q '^# Laid by PlasmaCloud' "/etc/systemd/system/$unit" 2>/dev/null || echo "unit $unit"
 done
 for path in /proc/[0-9]*/exe; do
+	process=${path#/proc/} process=${process%/exe}
 	case $(readlink "$path" 2>/dev/null) in
-	/usr/local/lib/plasmacloud/*) process=${path#/proc/} && echo "process ${process%/exe}" ;;
+	/usr/local/lib/plasmacloud/*) echo "process $process" ;;
+	*/containerd-shim-runc-v2*)
+		case " $(tr '\0' ' ' <"/proc/$process/cmdline" 2>/dev/null)" in
+		*" -address /run/containerd/containerd.sock "*) echo "process $process" ;;
+		esac
+		;;
 	esac
 done
 while read -r _ mounted _; do

@@ -242,7 +242,5 @@ func (s *scenario) remove(t *testing.T) {
 	if left := s.stub.Inventory(); len(left) > 0 {
 		t.Errorf("this is left: %v", left)
 	}
-	if left := s.Kubectl(t, "get", "pods,secrets", "-n", byoclab.System, "-o", "name"); strings.Contains(left, "deploy") || strings.Contains(left, "tfstate") {
-		t.Errorf("this is left of deployments:\n%s", left)
-	}
+	s.AwaitNoDeployments(t)
 }

@@ -131,6 +131,18 @@ func (p Product) AwaitRunning(t *testing.T, kind, name string) {
 	})
 }
 
+// AwaitNoDeployments returns when nothing is left of deployments: a pod takes its time to end.
+func (p Product) AwaitNoDeployments(t *testing.T) {
+	t.Helper()
+	lab.Eventually(t, 2*time.Minute, "nothing is left of deployments", func() error {
+		left, err := p.TryKubectl("get", "pods,secrets", "-n", System, "-o", "name")
+		if err == nil && (strings.Contains(left, "deploy") || strings.Contains(left, "tfstate")) {
+			err = fmt.Errorf("there are\n%s", left)
+		}
+		return err
+	})
+}
+
 // KillDeployer ends the deployer of a stack with -9, and with it all that runs in its container.
 func KillDeployer(t *testing.T, stack string) {
 	t.Helper()

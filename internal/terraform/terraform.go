@@ -62,6 +62,9 @@ func New(ctx context.Context, config Config) (*Driver, error) {
 		}
 		*path = absolute
 	}
+	if longest := longestTemporary - len("/"+shortName("")); len(config.Root) > longest {
+		return nil, fmt.Errorf("configure terraform: the folder for workspaces, %s, has too long a name for providers' sockets: it may have %d characters", config.Root, longest)
+	}
 	if err := os.MkdirAll(config.Root, 0o700); err != nil {
 		return nil, fmt.Errorf("configure terraform: %w", err)
 	}

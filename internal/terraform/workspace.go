@@ -2,6 +2,8 @@ package terraform
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,15 +60,36 @@ func (w *Workspace) Close() error {
 	if _, err := os.Stat(filepath.Join(w.dir, erroredState)); err == nil {
 		return fmt.Errorf("close stack %s: its state could not be written and is kept at %s", w.stack.Name, filepath.Join(w.dir, erroredState))
 	}
-	if err := os.RemoveAll(w.dir); err != nil {
+	if err := errors.Join(os.RemoveAll(w.dir), os.RemoveAll(w.temporary())); err != nil {
 		return fmt.Errorf("close stack %s: %w", w.stack.Name, err)
 	}
 	return nil
 }
 
+// longestTemporary is how long the name of a folder may be that providers make their sockets in, such as
+// plugin1234567890: the kernel takes 107 characters for all of it.
+const longestTemporary = 107 - len("/plugin1234567890")
+
+// temporary is the folder for files that do not last: in the workspace, or beside it where the stack has a long name.
+func (w *Workspace) temporary() string {
+	inside := filepath.Join(w.dir, "tmp")
+	if len(inside) <= longestTemporary {
+		return inside
+	}
+	return filepath.Join(w.driver.config.Root, shortName(w.stack.Name))
+}
+
+// shortName is one that no stack has.
+func shortName(stack string) string {
+	sum := sha256.Sum256([]byte(stack))
+	return "." + hex.EncodeToString(sum[:5])
+}
+
 func (w *Workspace) prepare() error {
-	if err := os.MkdirAll(filepath.Join(w.dir, "tmp"), 0o700); err != nil {
-		return err
+	for _, dir := range []string{w.dir, w.temporary()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
 	}
 	if err := os.Chmod(w.dir, 0o700); err != nil { //nolint:gosec // a folder
 		return err
@@ -144,7 +167,7 @@ func (w *Workspace) engine() (*tfexec.Terraform, error) {
 func (w *Workspace) environment() map[string]string {
 	environment := map[string]string{
 		"HOME":   w.dir, // no configuration of a user of this host is read
-		"TMPDIR": filepath.Join(w.dir, "tmp"),
+		"TMPDIR": w.temporary(),
 
 		"TF_CLI_CONFIG_FILE": filepath.Join(w.dir, engineConfig),
 		"CHECKPOINT_DISABLE": "1",

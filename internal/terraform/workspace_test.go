@@ -176,6 +176,29 @@ Lock Info:
 	}
 }
 
+func TestSocketsFitWhateverTheStackIsCalled(t *testing.T) {
+	driver := newDriver(t)
+	stack := sampleStack()
+	stack.Name = strings.Repeat("long", 40)
+	workspace := open(t, driver, stack)
+	dir := workspace.environment()["TMPDIR"]
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm() != 0o700 || len(dir) > longestTemporary {
+		t.Errorf("%s: %v, %v", dir, info, err)
+	}
+	if err := workspace.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("it is left: %v", err)
+	}
+	config := driver.config
+	config.Root = filepath.Join(t.TempDir(), strings.Repeat("long", 40))
+	if _, err := New(t.Context(), config); err == nil || !strings.Contains(err.Error(), "too long a name") {
+		t.Errorf("a folder with a long name: %v", err)
+	}
+}
+
 func TestAStateIsReadByAddress(t *testing.T) {
 	got, err := ReadState([]byte(`{"version":4,"resources":[
 		{"mode":"managed","type":"aws_vpc","name":"this","instances":[{"attributes":{"id":"vpc-1"}}]},

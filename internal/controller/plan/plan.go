@@ -141,7 +141,7 @@ func (r *Reconciler) check(ctx context.Context, s *Subject, tasks []v1alpha1.Tas
 	if atOnce >= max(r.Limits.AtOnce, 1) {
 		return crowded + spread(s.Object, crowded), nil
 	}
-	task := r.task(s, fmt.Sprintf("drift-%d", now.Unix()))
+	task := r.task(s, fmt.Sprintf("drift-%d", due.Unix())) // the same for as long as it is not known
 	task.Labels[LabelDrift] = "check"
 	task.Spec.Automatic, task.Spec.Priority, task.Spec.Reason = true, priorityNobody, "is it still what was asked for?"
 	if err := r.create(ctx, s, task); err != nil {

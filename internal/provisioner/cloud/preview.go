@@ -20,11 +20,11 @@ func (p *Provisioner) preview(ctx context.Context, scope *task.Scope) error {
 	}
 	request, err := p.request(ctx, scope)
 	if err != nil {
-		return err
+		return lastly(scope, err)
 	}
 	report, err := p.follow(ctx, scope, request, deployer.Report.Finished)
-	if report.Phase == deployer.Failed && scope.Attempt >= attempts {
-		return task.Permanent(err) // a person waits for the answer
+	if report.Phase == deployer.Failed {
+		return lastly(scope, err)
 	}
 	if err != nil {
 		return err
@@ -41,6 +41,14 @@ func (p *Provisioner) preview(ctx context.Context, scope *task.Scope) error {
 
 // attempts is how often it is tried to look before that has failed.
 const attempts = 3
+
+// lastly lets an error be the last one after some attempts: a person waits for the answer.
+func lastly(scope *task.Scope, err error) error {
+	if scope.Attempt >= attempts {
+		return task.Permanent(err)
+	}
+	return err
+}
 
 // maxFields is how many resources a plan may touch for it to be kept in the record what of them would change.
 const maxFields = 200

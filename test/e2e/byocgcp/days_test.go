@@ -90,7 +90,7 @@ func (s *scenario) plans(t *testing.T) {
 	}
 	var result v1alpha1.PlanResult
 	output := s.Cloud(t, "k8s", "plan", "shop", "--workers", "5", "-o", "json")
-	if err := json.Unmarshal([]byte(output[strings.Index(output, "{"):]), &result); err != nil || len(result.Changes) != 1 || result.Changes[0].Effect != "changed" {
+	if err := json.NewDecoder(strings.NewReader(output[strings.Index(output, "{"):])).Decode(&result); err != nil || len(result.Changes) != 1 || result.Changes[0].Effect != "changed" {
 		t.Errorf("scaling is planned as\n%s", output)
 	}
 	// A release channel, and with it the cluster, is the customer's to lose.

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,8 +21,8 @@ func TestTokensForDeployersElsewhere(t *testing.T) {
 		}
 		return &account
 	}
-	create := []string{"account", "create", "prod", "--provider", "gcp", "--region", "europe-west1", "--gcp-project", "shop-123456", "--secret", "key"}
-	if have := w.run(append(create, "--remote-deployer")...); have.code != 0 || !account().Spec.Remote() {
+	create := []string{"account", "create", "prod", "--remote-deployer", "--provider", "gcp", "--region", "europe-west1", "--gcp-project", "shop-123456", "--secret", "key"}
+	if have := w.run(create...); have.code != 0 || !account().Spec.Remote() {
 		t.Fatalf("%+v", have)
 	}
 	var tokens []string
@@ -39,7 +41,15 @@ func TestTokensForDeployersElsewhere(t *testing.T) {
 	if spec := account().Spec; have.code != 0 || spec.Admits(tokens[0]) || spec.Admits(tokens[1]) || !spec.Admits(strings.TrimSpace(have.out)) {
 		t.Errorf("%+v", spec.Deployer)
 	}
+	authorities := filepath.Join(t.TempDir(), "ca.crt")
+	if have := w.run("account", "deployer-token", "prod", "--ca-file", authorities); have.code != 0 {
+		t.Errorf("%+v", have)
+	}
+	if _, err := os.Stat(authorities); err != nil {
+		t.Error(err)
+	}
 	create[2] = "own"
+	create[3] = "--remote-deployer=false"
 	if have := w.run(create...); have.code != 0 {
 		t.Fatalf("%+v", have)
 	}

@@ -98,7 +98,7 @@ unit: ## Unit tests and house rules
 E2E := $(SCENARIOS:%=e2e-%)
 .PHONY: $(E2E)
 $(E2E): e2e-%: distro build ## Run one scenario on real nodes, as root
-	@$(STEP) $@ go test -tags e2e -count=1 -timeout 20m -v ./test/e2e/$*
+	@$(STEP) $@ go test -tags e2e -count=1 -timeout 30m -v ./test/e2e/$*
 
 # Names of packages have no hyphens; those of scenarios may.
 .PHONY: e2e-self-healing e2e-kubeadm-ha e2e-ssh-hosts

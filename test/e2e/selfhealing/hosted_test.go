@@ -94,10 +94,10 @@ func mass(t *testing.T, p *patient) {
 	p.Host.Kubectl(t, append([]string{"delete", "pods", "-n", p.home, "--grace-period=0", "--force"}, before...)...)
 	held := false
 	lab.Eventually(t, 4*time.Minute, "all are replaced", func() error {
+		now := p.machines(t, v1alpha1.MachineWorker) // first: by the second one the first is ready
 		state := p.Host.Kubectl(t, "get", "nodegroups.plasmacloud.io", "web-workers", "-n", namespace, "-o",
 			`jsonpath={.status.readyReplicas} {.status.conditions[?(@.type=="Ready")].reason}`)
 		held = held || strings.HasSuffix(state, "ReplacementHeldBack")
-		now := p.machines(t, v1alpha1.MachineWorker)
 		fresh := slices.DeleteFunc(slices.Clone(now), func(name string) bool { return slices.Contains(before, name) })
 		ready, _, _ := strings.Cut(state, " ")
 		if len(fresh) == 2 && ready == "0" {

@@ -25,7 +25,7 @@ SCENARIOS := $(filter-out lab,$(call scenarios,e2e))
 BENCHES   := $(call scenarios,bench)
 FIRST     := hosted
 # Scenarios of what is not finished: they run by name, and are not yet among all.
-UNFINISHED := byocaws byocdeployer byocgcp byocplan byocstub byoctofu clustertypes hostsetup k3s k3shosts kubeadm kubeadmha selfhealing sshhosts
+UNFINISHED := byocdeployer byocgcp byocplan byocstub byoctofu clustertypes hostsetup k3s k3shosts kubeadm kubeadmha selfhealing sshhosts
 
 ##@ Use
 

@@ -25,7 +25,7 @@ SCENARIOS := $(filter-out lab,$(call scenarios,e2e))
 BENCHES   := $(call scenarios,bench)
 FIRST     := hosted
 # Scenarios of what is not finished: they run by name, and are not yet among all.
-UNFINISHED := byocaws byocdeployer byocgcp byocplan byocstub byoctofu clustertypes hostsetup k3s k3shosts kubeadm kubeadmha selfhealing sshhosts
+UNFINISHED := byocaws byocazure byocdeployer byocgcp byocplan byocstub byoctofu clustertypes hostsetup k3s k3shosts kubeadm kubeadmha selfhealing sshhosts
 
 ##@ Use
 
@@ -70,8 +70,9 @@ build: distro ## Build our own programs into RELEASE/bin, and the images that th
 	@$(DISTRO) node --output $(RELEASE)
 
 .PHONY: generate
-generate: ## Write what is generated: the API's deep copies and CRDs, the reference of k8shost's flags
+generate: ## Write what is generated: the API's deep copies and CRDs, the services' contracts, the reference of k8shost's flags
 	$$(hack/tool.sh controller-gen) object crd paths=./api/... output:crd:dir=api/crd
+	hack/proto.sh
 	go test ./internal/k8shost/config -run Reference -count=1 -update
 
 .PHONY: clean
@@ -103,7 +104,12 @@ e2e-kubeadm-ha: e2e-kubeadmha ## The scenario kubeadmha
 e2e-ssh-hosts: e2e-sshhosts ## The scenario sshhosts
 
 # What is about clusters in clouds needs their part of the release too.
-$(filter e2e-byoc%,$(E2E)): distro-byoc
+$(filter e2e-byoc%,$(E2E)) bench-byoc: distro-byoc
+
+# Real accounts: what is made there costs money, so clouds are named. The platform is the one that `make up` has made.
+.PHONY: byoc-live
+byoc-live: ## Run the scenarios of clouds against real accounts, credentials from the environment: CLOUDS="aws gcp azure"
+	@BYOC_LIVE_CLOUDS="$(CLOUDS)" DATA_DIR="$(DATA_DIR)" go test -tags live -count=1 -timeout 6h -v -run TestLive ./test/live
 
 BENCH := $(BENCHES:%=bench-%)
 .PHONY: $(BENCH)

@@ -1,6 +1,10 @@
 package v1alpha1
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -110,6 +114,29 @@ type AzureAccount struct {
 	ClientID string `json:"clientID,omitempty"`
 }
 
+// DeployerToken is a secret that remote deployers prove themselves with. Only its hash is kept.
+type DeployerToken struct {
+	// SHA256 of the token, in hexadecimal digits.
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{64}$')",message="this is no SHA-256; `cloud account deployer-token` makes a token and keeps its hash"
+	SHA256 string `json:"sha256"`
+}
+
+// AccountDeployer is who does the work in an account of a cloud.
+// +kubebuilder:validation:XValidation:rule="!has(self.tokens) || size(self.tokens) == 0 || (has(self.remote) && self.remote)",reason=FieldValueForbidden,fieldPath=".tokens",message="they are for remote deployers; set spec.deployer.remote, or remove them"
+type AccountDeployer struct {
+	// Remote leaves the work to deployers that run elsewhere, such as in the network of the account's owner: they come for
+	// it with a token.
+	// +optional
+	Remote bool `json:"remote,omitempty"`
+	// Tokens that remote deployers may come with; `cloud account deployer-token` makes them.
+	// +optional
+	// +listType=map
+	// +listMapKey=sha256
+	// +kubebuilder:validation:MaxItems=10
+	Tokens []DeployerToken `json:"tokens,omitempty"`
+}
+
 // AccountSpec is where infrastructure comes from.
 // +kubebuilder:validation:XValidation:rule="self.provider != 'SSH' || has(self.ssh)",reason=FieldValueRequired,fieldPath=".ssh",message="an account of provider SSH needs an inventory of hosts"
 // +kubebuilder:validation:XValidation:rule="self.provider != 'GCP' || has(self.gcp)",reason=FieldValueRequired,fieldPath=".gcp",message="an account of provider GCP needs its projectID"
@@ -118,6 +145,7 @@ type AzureAccount struct {
 // +kubebuilder:validation:XValidation:rule="self.provider != 'AWS' || has(self.credentials) || (has(self.aws) && has(self.aws.roleARN) && size(self.aws.roleARN) > 0)",reason=FieldValueRequired,fieldPath=".credentials",message="an account of provider AWS needs a Secret with keys, or a role to assume in spec.aws.roleARN"
 // +kubebuilder:validation:XValidation:rule="self.provider != 'GCP' || has(self.credentials) || (has(self.gcp) && has(self.gcp.workloadIdentityProvider) && size(self.gcp.workloadIdentityProvider) > 0)",reason=FieldValueRequired,fieldPath=".credentials",message="an account of provider GCP needs a Secret with a key, or a provider to federate with in spec.gcp.workloadIdentityProvider"
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Azure' || has(self.credentials)",reason=FieldValueRequired,fieldPath=".credentials",message="an account of provider Azure needs a Secret with the client's secret or certificate"
+// +kubebuilder:validation:XValidation:rule="!has(self.deployer) || self.provider in ['AWS', 'GCP', 'Azure']",reason=FieldValueForbidden,fieldPath=".deployer",message="it is only for accounts of clouds; remove it, or set spec.provider"
 // +kubebuilder:validation:XValidation:rule="!has(self.ssh) || self.provider == 'SSH'",reason=FieldValueForbidden,fieldPath=".ssh",message="it is only for provider SSH; remove it, or set spec.provider"
 // +kubebuilder:validation:XValidation:rule="!has(self.aws) || self.provider == 'AWS'",reason=FieldValueForbidden,fieldPath=".aws",message="it is only for provider AWS; remove it, or set spec.provider"
 // +kubebuilder:validation:XValidation:rule="!has(self.gcp) || self.provider == 'GCP'",reason=FieldValueForbidden,fieldPath=".gcp",message="it is only for provider GCP; remove it, or set spec.provider"
@@ -147,7 +175,24 @@ type AccountSpec struct {
 	// Azure is how to act there, for provider Azure.
 	// +optional
 	Azure *AzureAccount `json:"azure,omitempty"`
+	// Deployer is who does the work, for providers that are clouds; the platform itself where it is not given.
+	// +optional
+	Deployer *AccountDeployer `json:"deployer,omitempty"`
 }
+
+// HashDeployerToken is what is kept of a token.
+func HashDeployerToken(token string) DeployerToken {
+	sum := sha256.Sum256([]byte(token))
+	return DeployerToken{SHA256: hex.EncodeToString(sum[:])}
+}
+
+// Admits tells whether remote deployers with this token do the work in the account.
+func (s *AccountSpec) Admits(token string) bool {
+	return s.Remote() && slices.Contains(s.Deployer.Tokens, HashDeployerToken(token))
+}
+
+// Remote tells whether the work in an account is left to deployers that run elsewhere.
+func (s *AccountSpec) Remote() bool { return s.Deployer != nil && s.Deployer.Remote }
 
 // SSHHostStatus is how a host of an inventory fares.
 type SSHHostStatus struct {

@@ -5,6 +5,7 @@ func cloudExamples() []example {
 	only := func(kind string) string {
 		return "only clusters of type " + kind + " have it; remove it, or make a cluster of that type"
 	}
+	const hash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	const noCIDR = "this is no CIDR, or has host bits set; it looks like "
 	return []example{
 		{kind: "Cluster", accepts: []string{"type: EKS, version: v1.35, eks: {}"}, rejects: []string{"eks: {}", "type: GKE, version: v1.35, eks: {}"}, field: "spec.eks", says: only("EKS")},
@@ -21,6 +22,12 @@ func cloudExamples() []example {
 		{kind: "Account", accepts: []string{gcp, "provider: GCP, region: europe-west1, credentials: {name: key}, gcp: {projectID: shop-123456, projectNumber: '123456789012'}"},
 			rejects: []string{"provider: GCP, region: europe-west1, credentials: {name: key}, gcp: {projectID: shop-123456, projectNumber: shop-123456}"},
 			field:   "spec.gcp.projectNumber", says: "this is no number of a project; it looks like 123456789012"},
+		{kind: "Account", accepts: []string{gcp + ", deployer: {remote: true}"}, rejects: []string{"deployer: {remote: true}", hosts + ", deployer: {}"},
+			field: "spec.deployer", says: "it is only for accounts of clouds; remove it, or set spec.provider"},
+		{kind: "Account", accepts: []string{gcp + ", deployer: {remote: true, tokens: [{sha256: " + hash + "}]}"}, rejects: []string{gcp + ", deployer: {tokens: [{sha256: " + hash + "}]}"},
+			field: "spec.deployer.tokens", says: "they are for remote deployers; set spec.deployer.remote, or remove them"},
+		{kind: "Account", accepts: []string{gcp + ", deployer: {remote: true, tokens: [{sha256: " + hash + "}]}"}, rejects: []string{gcp + ", deployer: {remote: true, tokens: [{sha256: pcd_SECRET}]}"},
+			field: "spec.deployer.tokens[0].sha256", says: "this is no SHA-256; `cloud account deployer-token` makes a token and keeps its hash"},
 		{kind: "Bucket", from: "cluster: shop", accepts: []string{"cluster: shop, deleteObjects: true"}, rejects: []string{"cluster: other"},
 			field: "spec.cluster", says: "it cannot change; make a new bucket"},
 	}

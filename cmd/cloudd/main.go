@@ -1,5 +1,6 @@
 // Command cloudd is the platform's daemon: controllers, task workers, identities and admission. As `cloudd api-balancer` it
-// is the load balancer before the API servers of one cluster, as `cloudd deploy` it does one operation in a cloud.
+// is the load balancer before the API servers of one cluster, as `cloudd deploy` it does one operation in a cloud, and as
+// `cloudd deployer` those of an account, from wherever it runs.
 package main
 
 import (

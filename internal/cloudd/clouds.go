@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +23,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/cloudapi"
 	"plasmacloud.io/plasmacloud/internal/deployer"
 	"plasmacloud.io/plasmacloud/internal/deployer/pods"
+	"plasmacloud.io/plasmacloud/internal/deployer/remote"
 	"plasmacloud.io/plasmacloud/internal/iam/authority"
 	"plasmacloud.io/plasmacloud/internal/iam/store"
 	"plasmacloud.io/plasmacloud/internal/kubeaccess/wire"
@@ -30,9 +32,11 @@ import (
 	"plasmacloud.io/plasmacloud/internal/release"
 	"plasmacloud.io/plasmacloud/internal/terraform"
 	"plasmacloud.io/plasmacloud/internal/terraform/aws"
+	"plasmacloud.io/plasmacloud/internal/terraform/azure"
 	"plasmacloud.io/plasmacloud/internal/terraform/gcp"
 	"plasmacloud.io/plasmacloud/internal/terraform/state"
 	"plasmacloud.io/plasmacloud/internal/terraform/state/secret"
+	taskv1 "plasmacloud.io/plasmacloud/proto/plasmacloud/task/v1"
 )
 
 // keysSecret holds what states are sealed and tokens are signed with. Without it, states cannot be read.
@@ -92,8 +96,9 @@ func (d *Daemon) newClouds(ctx context.Context) (*clouds, error) {
 	mux := http.NewServeMux()
 	mux.Handle(deployer.PathOrders+"/", http.StripPrefix(deployer.PathOrders, deployer.NewService(deployments, tokens, d.log)))
 	mux.Handle(deployer.PathStates+"/", http.StripPrefix(deployer.PathStates, state.NewHandler(c.states, tokens, d.log)))
-	name := d.config.DeploymentsService + "." + d.config.Namespace + ".svc"
-	serving := authority.NewServing(certificates, []string{name}, clock.RealClock{}, d.log)
+	mux.Handle(c.remote(deployments, tokens))
+	names := append([]string{d.config.DeploymentsService + "." + d.config.Namespace + ".svc"}, d.config.DeploymentsNames...)
+	serving := authority.NewServing(certificates, names, clock.RealClock{}, d.log)
 	return c, errors.Join(
 		d.manager.Add(always(certificates.Run)),
 		d.manager.Add(always(func(ctx context.Context) error { serving.Run(ctx); return nil })),
@@ -101,6 +106,15 @@ func (d *Daemon) newClouds(ctx context.Context) (*clouds, error) {
 			return serve(ctx, "deployers", d.config.DeploymentsAddress, serving, mux)
 		})),
 	)
+}
+
+// remote serves deployers that run elsewhere.
+func (c *clouds) remote(deployments *pods.Deployments, tokens *state.Tokens) (pattern string, handler http.Handler) {
+	server := grpc.NewServer()
+	taskv1.RegisterTaskManagerServer(server, remote.New(remote.Config{
+		Records: deployments, Account: resources{c.manager.GetClient()}.Account, StateToken: tokens.Issue, Lease: pods.LeaseDuration, Log: c.log,
+	}))
+	return "/" + taskv1.TaskManager_ServiceDesc.ServiceName + "/", server
 }
 
 // openStates opens the backend for states, and the tokens for it.
@@ -208,6 +222,8 @@ func (c *clouds) Offers(provider v1alpha1.Provider) bool {
 		return c.built.Has(aws.Provider)
 	case v1alpha1.ProviderGCP:
 		return c.built.Has(gcp.Provider)
+	case v1alpha1.ProviderAzure:
+		return c.built.Has(azure.Provider)
 	}
 	return false
 }

@@ -78,6 +78,7 @@ type Config struct {
 	// What infrastructure in clouds needs: where deployers reach the platform, and the claim of the release's volume.
 	DeploymentsAddress string
 	DeploymentsService string
+	DeploymentsNames   []string
 	ReleaseClaim       string
 
 	// When clusters are audited, and how often they are repaired before a person is asked.
@@ -117,6 +118,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Image, "image", "plasmacloud.io/cloudd:latest", "`image` of the daemon itself, which the balancers of such clusters run")
 	fs.StringVar(&c.DeploymentsAddress, "deployments-bind-address", ":9445", "`address` that deployers are served on")
 	fs.StringVar(&c.DeploymentsService, "deployments-service", "deployments", "`name` of the Service, in the platform's namespace, that leads there")
+	fs.StringSliceVar(&c.DeploymentsNames, "deployments-names", nil, "further `names` that its certificate is good for: those that deployers elsewhere reach it by")
 	fs.StringVar(&c.ReleaseClaim, "release-claim", "", "volume `claim` of the release; without it nothing is made in clouds")
 	fs.DurationVar(&c.AuditInterval, "audit-interval", audit.DefaultLimits().Interval, "`time` between two looks at a cluster that nothing happens to; 0 for none")
 	fs.IntVar(&c.RepairAttempts, "repair-attempts", audit.DefaultLimits().Attempts, "`number` of repairs in a row that are begun before a person is asked")

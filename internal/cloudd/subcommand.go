@@ -6,6 +6,7 @@ import (
 
 	"plasmacloud.io/plasmacloud/internal/balancer"
 	"plasmacloud.io/plasmacloud/internal/deployer"
+	"plasmacloud.io/plasmacloud/internal/deployer/remote"
 	"plasmacloud.io/plasmacloud/internal/provisioner/cloud"
 )
 
@@ -17,6 +18,10 @@ func Subcommand(name string) func(ctx context.Context, args []string, log *slog.
 	case deployer.Command:
 		return func(ctx context.Context, args []string, log *slog.Logger) error {
 			return deployer.RunCommand(ctx, args, cloud.Clouds(), log)
+		}
+	case remote.Command:
+		return func(ctx context.Context, args []string, log *slog.Logger) error {
+			return remote.RunCommand(ctx, args, cloud.Clouds(), log)
 		}
 	}
 	return nil

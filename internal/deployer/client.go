@@ -18,19 +18,18 @@ import (
 	"plasmacloud.io/plasmacloud/internal/terraform/state"
 )
 
-// How often, and with which pauses, a request is tried again: the service may be restarting.
-const (
-	firstPause, longestPause = 200 * time.Millisecond, 10 * time.Second
-	requestTimeout           = 20 * time.Second
-)
+// requestTimeout is how long an answer may take.
+const requestTimeout = 20 * time.Second
 
-// client talks to the service.
+// client is the platform as a deployer in a pod reaches it: by the service.
 type client struct {
 	http        *http.Client
 	base, token string
 	stack       string
 	turn        Turn
 }
+
+var _ Platform = (*client)(nil)
 
 func newClient(base, token string, ca []byte, stack string, turn Turn) (*client, error) {
 	pool := x509.NewCertPool()
@@ -41,8 +40,8 @@ func newClient(base, token string, ca []byte, stack string, turn Turn) (*client,
 	return &client{http: &http.Client{Transport: transport, Timeout: requestTimeout}, base: base, token: token, stack: stack, turn: turn}, nil
 }
 
-// order fetches the order.
-func (c *client) order(ctx context.Context) (*Order, error) {
+// Order implements Platform.
+func (c *client) Order(ctx context.Context) (*Order, error) {
 	query := url.Values{"id": {c.turn.ID}, "attempt": {strconv.Itoa(c.turn.Attempt)}}
 	answer, err := c.persist(ctx, http.MethodGet, "?"+query.Encode(), nil)
 	if err != nil {
@@ -55,9 +54,8 @@ func (c *client) order(ctx context.Context) (*Order, error) {
 	return order, nil
 }
 
-// report tells how far it is.
-func (c *client) report(ctx context.Context, report Report) error {
-	report.Turn = c.turn
+// Report implements Platform.
+func (c *client) Report(ctx context.Context, report Report) error {
 	body, err := json.Marshal(report)
 	if err != nil {
 		return err
@@ -68,23 +66,23 @@ func (c *client) report(ctx context.Context, report Report) error {
 	return nil
 }
 
-// persist tries until there is an answer that means something, or ctx ends.
-func (c *client) persist(ctx context.Context, method, query string, body []byte) ([]byte, error) {
-	pause := firstPause
-	for {
-		answer, again, err := c.try(ctx, method, query, body)
-		if !again {
-			return answer, err
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, errors.Join(ctx.Err(), err)
-		case <-timer.C:
-		}
-		pause = min(2*pause, longestPause)
+// Progress implements Platform.
+func (c *client) Progress(ctx context.Context, report Report) error {
+	body, err := json.Marshal(report)
+	if err != nil {
+		return err
 	}
+	_, _, err = c.try(ctx, http.MethodPut, "", body)
+	return err
+}
+
+// persist tries until there is an answer that means something, or ctx ends.
+func (c *client) persist(ctx context.Context, method, query string, body []byte) (answer []byte, err error) {
+	err = Persist(ctx, func() (again bool, err error) {
+		answer, again, err = c.try(ctx, method, query, body)
+		return again, err
+	})
+	return answer, err
 }
 
 // try asks once, and tells whether to ask again.

@@ -1,7 +1,7 @@
 // Package deployer is how an operation on infrastructure in a cloud is done apart from the process that asked for it: in a
 // program of its own, `cloudd deploy`, which fetches its order, plans, has the plan checked, applies that very plan, and
 // reports as it goes. Whoever asked may be restarted meanwhile. Here are the order and the report, the service that
-// deployers talk to, and what the program does; where it runs is in the packages below.
+// deployers talk to, and what the program does; where it runs is in the packages below: pods, or remote.
 //
 // Credentials are in an order only while it is on its way: they are read when the deployer asks for it, and stored nowhere.
 package deployer
@@ -37,6 +37,8 @@ type Request struct {
 	Stack     string    `json:"stack"`
 	Operation Operation `json:"operation"`
 	Account   Account   `json:"account"`
+	// Remote says that deployers do it that run elsewhere, and come for it.
+	Remote bool `json:"remote,omitempty"`
 	// Cloud, InfraVersion and Kind name the configuration.
 	Cloud        string             `json:"cloud"`
 	InfraVersion string             `json:"infraVersion"`
@@ -69,6 +71,12 @@ func (o Order) String() string { return string(o.Operation) + " " + o.Stack }
 
 // GoString is String.
 func (o Order) GoString() string { return o.String() }
+
+// Leased is an order that is a remote deployer's for some time.
+type Leased struct {
+	Order
+	Turn Turn
+}
 
 // Phase is how far an attempt is.
 type Phase string
@@ -116,3 +124,6 @@ func (r Report) Planned() bool { return r.Phase == Applying || r.Phase == Succee
 
 // ErrReplaced is the error of a deployer in whose place another one works, or whose operation nobody wants any more.
 var ErrReplaced = errors.New("this attempt is not the current one")
+
+// ErrCancelled is what a deployer is told that shall come to its end: it waits for what the cloud is making, and reports.
+var ErrCancelled = errors.New("this operation was cancelled")

@@ -8,10 +8,12 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
+	"plasmacloud.io/plasmacloud/internal/atomicfile"
 	"plasmacloud.io/plasmacloud/internal/release"
 	"plasmacloud.io/plasmacloud/internal/terraform"
 	"plasmacloud.io/plasmacloud/internal/terraform/state"
@@ -51,14 +53,16 @@ type Config struct {
 	Work    string // folder to work in
 	Clouds  map[string]Cloud
 	Log     *slog.Logger
+	// Platform is whom it works for; the service at Server where it is nil.
+	Platform Platform
 }
 
 // deployment is one run.
 type deployment struct {
 	Config
-	client *client
-	order  *Order
-	cloud  Cloud
+	order     *Order
+	cloud     Cloud
+	workspace *terraform.Workspace
 
 	mu       sync.Mutex
 	current  Report
@@ -67,12 +71,17 @@ type deployment struct {
 
 // Run does one attempt at one operation. Its error is for the log; what matters was reported.
 func Run(ctx context.Context, config Config) error {
-	client, err := newClient(config.Server+PathOrders, config.Token, config.CA, config.Stack, config.Turn)
-	if err != nil {
-		return err
+	if config.Platform == nil {
+		client, err := newClient(config.Server+PathOrders, config.Token, config.CA, config.Stack, config.Turn)
+		if err != nil {
+			return err
+		}
+		config.Platform = client
 	}
-	d := &deployment{Config: config, client: client}
-	if d.order, err = client.order(ctx); err != nil {
+	d := &deployment{Config: config, current: Report{Turn: config.Turn}}
+	defer d.clean()
+	var err error
+	if d.order, err = d.Platform.Order(ctx); err != nil {
 		return err
 	}
 	err = d.run(ctx)
@@ -89,7 +98,7 @@ func Run(ctx context.Context, config Config) error {
 	// What was done has to be told, also by one who is asked to end.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastReport)
 	defer cancel()
-	return errors.Join(err, client.report(last, d.current))
+	return errors.Join(err, d.Platform.Report(last, d.current))
 }
 
 func (d *deployment) run(ctx context.Context) error {
@@ -104,6 +113,7 @@ func (d *deployment) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.workspace = workspace
 	if err := workspace.Init(ctx); err != nil {
 		return err
 	}
@@ -149,6 +159,17 @@ func (d *deployment) preview(plan *terraform.Plan, policy terraform.Policy, refu
 	}
 }
 
+// clean removes what is secret. A state that could not be written stays, and the next one who works here writes it.
+func (d *deployment) clean() {
+	if d.workspace == nil {
+		return
+	}
+	_ = os.Remove(filepath.Join(d.Work, d.Stack+".ca.crt")) // it may not be there
+	if err := d.workspace.Close(); err != nil {
+		d.Log.Warn("workspace is kept", "stack", d.Stack, "error", err)
+	}
+}
+
 // open prepares the stack's workspace.
 func (d *deployment) open(ctx context.Context) (*terraform.Workspace, error) {
 	built, err := release.OpenCloud(d.Release)
@@ -177,11 +198,32 @@ func (d *deployment) open(ctx context.Context) (*terraform.Workspace, error) {
 	}
 	backend := terraform.HTTPBackend(d.Server+PathStates+"/"+d.Stack, state.TokenUser, d.Token)
 	backend.Environment["TF_HTTP_CLIENT_CA_CERTIFICATE_PEM"] = string(d.CA)
+	if err := d.trust(d.order.Environment); err != nil {
+		return nil, err
+	}
 	d.goDirect(d.order.Environment)
 	return driver.Open(terraform.Stack{
 		Name: d.Stack, Configuration: terraform.Configuration{Files: files, Lock: lock}, Variables: d.order.Variables,
 		Backend: backend, Environment: d.order.Environment,
 	})
+}
+
+// EnvironmentCA is a variable among a cloud's settings: further certificate authorities, in PEM, that its deployers trust.
+const EnvironmentCA = "PLASMACLOUD_CA_CERTIFICATES"
+
+// trust lets the engine trust further authorities. Those of the system it finds in their folder all the same.
+func (d *deployment) trust(environment map[string]string) error {
+	certificates, found := environment[EnvironmentCA]
+	if !found {
+		return nil
+	}
+	delete(environment, EnvironmentCA)
+	file := filepath.Join(d.Work, d.Stack+".ca.crt")
+	environment["SSL_CERT_FILE"] = file
+	if err := os.MkdirAll(d.Work, 0o700); err != nil {
+		return err
+	}
+	return atomicfile.Write(file, []byte(certificates), 0o600)
 }
 
 // goDirect keeps the way to the platform from leading through a proxy that is for the way to the cloud.
@@ -242,14 +284,7 @@ func (d *deployment) progress(ctx context.Context, message string) error {
 		return nil
 	}
 	d.reported, d.current.Message = time.Now(), message
-	body := d.current
-	body.Turn = d.Turn
-	data, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	_, _, err = d.client.try(ctx, "PUT", "", data)
-	return err
+	return d.Platform.Progress(ctx, d.current)
 }
 
 // tell reports a change that has to be known before it goes on: whoever was replaced is told so.
@@ -258,5 +293,5 @@ func (d *deployment) tell(ctx context.Context, change func(*Report)) error {
 	defer d.mu.Unlock()
 	change(&d.current)
 	d.reported = time.Now()
-	return d.client.report(ctx, d.current)
+	return d.Platform.Report(ctx, d.current)
 }

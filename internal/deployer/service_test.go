@@ -72,14 +72,14 @@ func TestOrdersAndReports(t *testing.T) {
 	r := &records{current: turn, away: 2}
 	connect, tokens, _ := serve(t, r)
 	c := connect("shop.network.main", turn, tokens.Issue("shop.network.main", time.Hour))
-	order, err := c.order(t.Context())
+	order, err := c.Order(t.Context())
 	if err != nil || order.Stack != "shop.network.main" || order.Environment["KEY"] != secret {
 		t.Fatalf("%v, %v", order, err)
 	}
 	if strings.Contains(order.String(), secret) {
 		t.Error("an order tells its credentials")
 	}
-	if err := c.report(t.Context(), Report{Phase: Applying, Message: "3/7"}); err != nil {
+	if err := c.Report(t.Context(), Report{Turn: turn, Phase: Applying, Message: "3/7"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.reports[0]; got.Turn != turn || got.Message != "3/7" {
@@ -91,10 +91,10 @@ func TestWhoIsReplacedIsTold(t *testing.T) {
 	r := &records{current: Turn{ID: "a", Attempt: 2}}
 	connect, tokens, _ := serve(t, r)
 	c := connect("shop.network.main", Turn{ID: "a", Attempt: 1}, tokens.Issue("shop.network.main", time.Hour))
-	if _, err := c.order(t.Context()); !errors.Is(err, ErrReplaced) {
+	if _, err := c.Order(t.Context()); !errors.Is(err, ErrReplaced) {
 		t.Errorf("order: %v", err)
 	}
-	if err := c.report(t.Context(), Report{}); !errors.Is(err, ErrReplaced) {
+	if err := c.Report(t.Context(), Report{Turn: Turn{ID: "a", Attempt: 1}}); !errors.Is(err, ErrReplaced) {
 		t.Errorf("report: %v", err)
 	}
 }
@@ -105,7 +105,7 @@ func TestATokenIsForOneStack(t *testing.T) {
 	for name, token := range map[string]string{
 		"another stack's": tokens.Issue("shop.network.other", time.Hour), "an old one": tokens.Issue("shop.network.main", -time.Hour), "none": "",
 	} {
-		if _, err := connect("shop.network.main", r.current, token).order(t.Context()); err == nil || !strings.Contains(err.Error(), "403") {
+		if _, err := connect("shop.network.main", r.current, token).Order(t.Context()); err == nil || !strings.Contains(err.Error(), "403") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -125,7 +125,7 @@ func TestAServiceThatIsAwayIsWaitedFor(t *testing.T) {
 	connect, tokens, _ := serve(t, r)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err := connect("shop.network.main", r.current, tokens.Issue("shop.network.main", time.Hour)).order(ctx)
+	_, err := connect("shop.network.main", r.current, tokens.Issue("shop.network.main", time.Hour)).Order(ctx)
 	if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), secret) {
 		t.Errorf("%v", err)
 	}

@@ -36,7 +36,7 @@ const (
 )
 
 type daemonSettings struct {
-	Image, PullPolicy, Revision, RedisSecret, IAMIssuer, IAMNames string
+	Image, PullPolicy, Revision, RedisSecret, IAMIssuer, IAMNames, DeploymentsNames string
 	// StorageDirectory is where, on hosts, etcds keep their data where the cluster has no storage class.
 	StorageDirectory string
 	// EndpointAddress is where hosted clusters are reached, if not at a node's address.
@@ -122,6 +122,7 @@ func (in *installation) daemonSettings(ctx context.Context, options platform.UpO
 		return nil, err
 	}
 	settings.IAMNames = strings.Join(append([]string{in.iamAddress.String()}, addresses...), ",")
+	settings.DeploymentsNames = strings.Join(addresses, ",")
 	if settings.Replicas, err = in.daemonReplicas(ctx); err != nil {
 		return nil, err
 	}

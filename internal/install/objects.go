@@ -163,7 +163,7 @@ func (in *installation) clusterTypes() []catalogue.ClusterType {
 	for _, cloud := range []struct {
 		provider string
 		name     v1alpha1.ClusterType
-	}{{"aws", v1alpha1.ClusterEKS}, {"google", v1alpha1.ClusterGKE}} {
+	}{{"aws", v1alpha1.ClusterEKS}, {"google", v1alpha1.ClusterGKE}, {"azurerm", v1alpha1.ClusterAKS}} {
 		if built.Has(cloud.provider) {
 			types = append(types, catalogue.ClusterType{Name: cloud.name, Capabilities: append(slices.Clone(lifecycle), catalogue.CanKubeconfig)})
 		}

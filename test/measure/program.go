@@ -72,6 +72,22 @@ func PodPrograms(node *lab.Node) (shims, pods []Program, err error) {
 	return shims, pods, nil
 }
 
+// Descendants are a process's children, down to the last, as far as they are still there.
+func Descendants(pid int) ([]Program, error) {
+	children, err := processTree()
+	if err != nil {
+		return nil, err
+	}
+	var found []Program
+	for pending := slices.Clone(children[pid]); len(pending) > 0; pending = pending[1:] {
+		if p, err := readProgram(pending[0]); err == nil { // it may have ended just now
+			found = append(found, p)
+		}
+		pending = append(pending, children[pending[0]]...)
+	}
+	return found, nil
+}
+
 // processTree lists the children of every process.
 func processTree() (map[int][]int, error) {
 	entries, err := os.ReadDir("/proc")

@@ -63,5 +63,5 @@ func hosts(a *v1alpha1.Account, _ time.Time) []output.Section {
 func Command(s *session.Session) *cobra.Command {
 	kind := Kind()
 	return command.Alias(command.Group("account", "Accounts, which infrastructure comes from",
-		create(s, kind), kind.List(s), kind.Get(s), kind.Delete(s), verify(s, kind), setKey(s, kind), setCredentials(s, kind)), "accounts")
+		create(s, kind), kind.List(s), kind.Get(s), kind.Delete(s), verify(s, kind), setKey(s, kind), setCredentials(s, kind), deployerToken(s, kind)), "accounts")
 }

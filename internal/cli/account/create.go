@@ -27,6 +27,7 @@ type flags struct {
 	gcpProjectNumber               string
 	azureSubscription, azureTenant string
 	azureClient                    string
+	remoteDeployer                 bool
 }
 
 func create(s *session.Session, kind *resource.Kind[*v1alpha1.Account]) *cobra.Command {
@@ -95,6 +96,7 @@ func (f *flags) addTo(cmd *cobra.Command) {
 	set.StringVar(&f.gcpProject, "gcp-project", "", "`ID` of the Google Cloud project")
 	set.StringVar(&f.gcpServiceAccount, "gcp-service-account", "", "service `account` to act as")
 	set.StringVar(&f.gcpProjectNumber, "gcp-project-number", "", "`number` of the project, for buckets that a cluster's service accounts use")
+	set.BoolVar(&f.remoteDeployer, "remote-deployer", false, "leave the work in a cloud to deployers that run elsewhere; `cloud account deployer-token` lets them in")
 	set.StringVar(&f.azureClient, "azure-client", "", "`ID` of the service principal or identity")
 	set.StringVar(&f.azureSubscription, "azure-subscription", "", "`ID` of the subscription")
 	set.StringVar(&f.azureTenant, "azure-tenant", "", "`ID` of the directory")
@@ -131,6 +133,9 @@ func (f *flags) apply(spec *v1alpha1.AccountSpec) error {
 	}
 	if f.azureSubscription != "" || f.azureTenant != "" {
 		spec.Azure = &v1alpha1.AzureAccount{SubscriptionID: f.azureSubscription, TenantID: f.azureTenant, ClientID: f.azureClient}
+	}
+	if f.remoteDeployer {
+		spec.Deployer = &v1alpha1.AccountDeployer{Remote: true}
 	}
 	return nil
 }

@@ -1,7 +1,8 @@
 // Package pods runs deployers as pods of the management cluster, one at a time for each stack, and keeps the record of what
 // they were asked to do and what they report: a Secret for each stack, in the platform's namespace. A pod that is lost is
 // replaced, and its successor told to look for what was left behind; the lock that it held is taken away first, which is
-// safe because a state is written only by who holds its lock.
+// safe because a state is written only by who holds its lock. The operations of some accounts are done by deployers that
+// run elsewhere: those get no pod, but wait until one comes for them, and are its own for as long as it shows signs of life.
 package pods
 
 import (
@@ -42,16 +43,26 @@ type Config struct {
 	Unlock func(ctx context.Context, stack string) error
 	// Environment is an account's credentials, as of now, and what else deployers for its cloud need.
 	Environment func(ctx context.Context, cloud string, account deployer.Account) (map[string]string, error)
-	Log         *slog.Logger
+	// Now is the clock; the system's where it is nil.
+	Now func() time.Time
+	Log *slog.Logger
 }
 
 // Deployments are the deployers of all stacks.
-type Deployments struct{ Config }
+type Deployments struct {
+	Config
+	since time.Time // when remote deployers could be heard from
+}
 
 var _ deployer.Records = (*Deployments)(nil)
 
 // New returns the deployments.
-func New(config Config) *Deployments { return &Deployments{config} }
+func New(config Config) *Deployments {
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	return &Deployments{Config: config, since: config.Now()}
+}
 
 // tokenLifetime is for how long an attempt can go on: a state that cannot be written at the end of an apply is lost.
 const tokenLifetime = 24 * time.Hour
@@ -74,6 +85,11 @@ type record struct {
 	Report deployer.Report `json:"report"`
 	// Applied is the last request that was made to change something, where the latest one only looks.
 	Applied *deployer.Request `json:"applied,omitempty"`
+	// Offered says that remote deployers may come for it, and Lease who has.
+	Offered bool   `json:"offered,omitempty"`
+	Lease   *lease `json:"lease,omitempty"`
+	// Cancelled says that who has it is to come to an end.
+	Cancelled bool `json:"cancelled,omitempty"`
 
 	secret *corev1.Secret // as it was read
 }
@@ -135,12 +151,13 @@ func (d *Deployments) save(ctx context.Context, r *record) error {
 	if r.secret == nil {
 		r.secret, err = secrets.Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
-				Name: recordName(stack), Labels: map[string]string{LabelStack: id(stack)}, Annotations: map[string]string{annotationStack: stack},
+				Name: recordName(stack), Labels: r.labels(), Annotations: map[string]string{annotationStack: stack},
 			},
 			Type: secretType, Data: map[string][]byte{keyRecord: data},
 		}, metav1.CreateOptions{})
 	} else {
 		r.secret = r.secret.DeepCopy()
+		r.secret.Labels = r.labels()
 		r.secret.Data = map[string][]byte{keyRecord: data}
 		r.secret, err = secrets.Update(ctx, r.secret, metav1.UpdateOptions{})
 	}
@@ -161,13 +178,13 @@ func (d *Deployments) Ensure(ctx context.Context, request deployer.Request) (dep
 	if r == nil {
 		return d.begin(ctx, &record{Request: request, Attempt: 1})
 	}
-	pod, err := d.pod(ctx, r)
+	worker, err := d.worker(ctx, r)
 	if err != nil {
 		return deployer.Report{}, err
 	}
 	other := r.Request.ID != request.ID
 	switch {
-	case other && alive(pod) && !r.Report.Finished():
+	case other && worker.begun && worker.alive && !r.Report.Finished():
 		return deployer.Report{Phase: deployer.Pending, Message: "waits for an operation that was begun earlier: " + r.Report.Message}, nil
 	case other: // what it came to is in the state
 		next := &record{Request: request, Attempt: 1, Adopt: r.leaves(), secret: r.secret}
@@ -187,14 +204,35 @@ func (d *Deployments) Ensure(ctx context.Context, request deployer.Request) (dep
 		again := &record{Request: r.Request, Attempt: r.Attempt + 1, Adopt: r.Adopt, Applied: r.Applied, secret: r.secret}
 		d.Log.InfoContext(ctx, "deployment begins anew", "stack", request.Stack, "operation", request.ID, "attempt", again.Attempt)
 		return d.begin(ctx, again)
-	case !alive(pod):
+	case !worker.alive:
 		return d.told(ctx, r, deployer.Report{Turn: r.turn(), Phase: deployer.Failed, Error: "the deployer was lost before it had finished: " + r.Report.Message})
+	case r.Request.Remote && !r.Offered: // which was interrupted
+		return r.Report, d.offer(ctx, r)
 	default:
-		if why := waiting(pod); r.Report.Phase == deployer.Pending && why != "" {
-			r.Report.Message = why
+		if r.Report.Phase == deployer.Pending && worker.waits != "" {
+			r.Report.Message = worker.waits
 		}
 		return r.Report, nil
 	}
+}
+
+// worker is who does an operation.
+type worker struct {
+	begun, alive bool
+	waits        string // why it has not begun, where that is worth telling
+}
+
+// worker looks for the one of a record's attempt.
+func (d *Deployments) worker(ctx context.Context, r *record) (worker, error) {
+	if r.Request.Remote {
+		return d.remote(r), nil
+	}
+	pod, err := d.pod(ctx, r)
+	if err != nil || pod == nil {
+		return worker{}, err
+	}
+	alive := pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+	return worker{begun: true, alive: alive, waits: waiting(pod)}, nil
 }
 
 // told returns a failure, and has another attempt begin when the operation is asked for again, if that may help.
@@ -213,21 +251,19 @@ func (d *Deployments) Cancel(ctx context.Context, stack, id string) (ended bool,
 	if err != nil || r == nil || r.Request.ID != id || r.Report.Finished() {
 		return err == nil, err
 	}
-	pod, err := d.pod(ctx, r)
-	if err != nil {
+	worker, err := d.worker(ctx, r)
+	switch {
+	case err != nil:
 		return false, err
-	}
-	if alive(pod) {
+	case worker.alive && worker.begun && r.Request.Remote: // it gets to know with its next sign of life
+		r.Cancelled = true
+		return false, d.save(ctx, r)
+	case worker.alive && worker.begun:
 		return false, d.removePods(ctx, stack)
 	}
-	// Nobody works on it, and nobody is to begin anew.
-	r.Report = deployer.Report{Turn: r.turn(), Phase: deployer.Failed, Error: "it was cancelled"}
+	// Nobody works on it, and nobody is to begin.
+	r.Report, r.Offered = deployer.Report{Turn: r.turn(), Phase: deployer.Failed, Error: "it was cancelled"}, false
 	return true, d.save(ctx, r)
-}
-
-// alive tells whether a deployer may still do something.
-func alive(pod *corev1.Pod) bool {
-	return pod != nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
 // Known tells whether there was ever an operation on a stack.
@@ -245,6 +281,9 @@ func (d *Deployments) begin(ctx context.Context, r *record) (deployer.Report, er
 	if err := d.save(ctx, r); err != nil {
 		return deployer.Report{}, err
 	}
+	if r.Request.Remote {
+		return r.Report, d.offer(ctx, r)
+	}
 	if err := d.Unlock(ctx, r.Request.Stack); err != nil {
 		return deployer.Report{}, err
 	}
@@ -260,7 +299,15 @@ func (d *Deployments) Order(ctx context.Context, stack string, turn deployer.Tur
 	if r == nil || r.turn() != turn || r.Report.Finished() {
 		return nil, deployer.ErrReplaced
 	}
+	return d.order(ctx, r)
+}
+
+// order is what the record's deployer is to do, with credentials as of now.
+func (d *Deployments) order(ctx context.Context, r *record) (*deployer.Order, error) {
 	environment, err := d.Environment(ctx, r.Request.Cloud, r.Request.Account)
+	if err != nil && r.Report.Message == err.Error() {
+		return nil, err
+	}
 	if err != nil { // which people have to know, as the deployer asks until there are some
 		r.Report.Message = err.Error()
 		return nil, errors.Join(err, d.save(ctx, r))
@@ -270,15 +317,23 @@ func (d *Deployments) Order(ctx context.Context, stack string, turn deployer.Tur
 
 // Report implements deployer.Records.
 func (d *Deployments) Report(ctx context.Context, stack string, report deployer.Report) error {
+	return d.change(ctx, stack, report.Turn, func(r *record) { r.Report = report })
+}
+
+// change writes something into the record of an attempt that goes on.
+func (d *Deployments) change(ctx context.Context, stack string, turn deployer.Turn, change func(r *record)) error {
 	return retry.OnError(retry.DefaultRetry, apierrors.IsConflict, func() error {
 		r, err := d.load(ctx, stack)
 		if err != nil {
 			return err
 		}
-		if r == nil || r.turn() != report.Turn || r.Report.Finished() {
+		if r == nil || r.turn() != turn || r.Report.Finished() {
 			return deployer.ErrReplaced
 		}
-		r.Report = report
+		change(r)
+		if r.Lease != nil { // who talks is alive
+			r.Lease.Until = d.Now().Add(LeaseDuration)
+		}
 		return d.save(ctx, r)
 	})
 }

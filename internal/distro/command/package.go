@@ -3,7 +3,10 @@ package command
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +16,7 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
 
 	"plasmacloud.io/plasmacloud/internal/distro/oci"
 	"plasmacloud.io/plasmacloud/internal/release"
@@ -24,7 +28,7 @@ func newPackage() *cobra.Command {
 	var ref, file, version string
 	command := &cobra.Command{
 		Use:     "package BINARY",
-		Short:   "Write a static program as an image, in an OCI archive",
+		Short:   "Write a static program as an image, in an OCI archive, with the internet's certificate authorities",
 		Example: "  distro package --ref plasmacloud.io/cloudd:latest --file images/cloudd.tar bin/cloudd",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -42,13 +46,34 @@ func newPackage() *cobra.Command {
 	return command
 }
 
+// authoritiesFile is where programs look for whom to trust.
+const authoritiesFile = "etc/ssl/certs/ca-certificates.crt"
+
+// authorities are the certificate authorities of the internet, as Mozilla has them and the Go project passes them on: the
+// same on every machine that builds. Those that are trusted with reservations are left out: a file cannot say so.
+func authorities() []byte {
+	var file bytes.Buffer
+	for root := range bundle.Roots() {
+		if root.Constraint == nil {
+			_ = pem.Encode(&file, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // which does not fail in memory
+		}
+	}
+	return file.Bytes()
+}
+
+func digest(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
 func packageProgram(binary, ref, version, file string) (err error) {
+	trusted := authorities()
 	if version == "" {
 		_, sum, err := release.HashFile(binary)
 		if err != nil {
 			return fmt.Errorf("package %s: %w", binary, err)
 		}
-		version = "sha256-" + sum
+		version = "sha256-" + sum + "-" + digest(trusted)[:8]
 		if packaged(file, ref, version) {
 			return nil
 		}
@@ -60,7 +85,7 @@ func packageProgram(binary, ref, version, file string) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(store)) }()
 	name := filepath.Base(binary)
 	images := filepath.Join(store, release.ImagesDir)
-	layer, err := oci.WriteLayer(images, []oci.Node{{Path: "usr/local/bin/" + name, Source: binary}})
+	layer, err := oci.WriteLayer(images, []oci.Node{{Path: authoritiesFile, Mode: 0o644, Data: trusted}, {Path: "usr/local/bin/" + name, Source: binary}})
 	if err != nil {
 		return fmt.Errorf("package %s: %w", binary, err)
 	}

@@ -2,7 +2,8 @@
 
 // Package byocdeployer is the scenario of deployers without a management cluster: the provisioner's steps, the service that
 // deployers talk to, states over TLS, and the deployer's own command with the real OpenTofu and Google's provider, against a
-// stub. Only the pods are not real: a function of the test is the kubelet.
+// stub. Only the pods are not real: a function of the test is the kubelet. Deployers that run elsewhere are there as well,
+// as programs of their own.
 package byocdeployer
 
 import (
@@ -20,9 +21,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,6 +36,7 @@ import (
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/deployer"
 	"plasmacloud.io/plasmacloud/internal/deployer/pods"
+	"plasmacloud.io/plasmacloud/internal/deployer/remote"
 	"plasmacloud.io/plasmacloud/internal/provisioner"
 	"plasmacloud.io/plasmacloud/internal/provisioner/cloud"
 	"plasmacloud.io/plasmacloud/internal/provisioner/cloud/addons"
@@ -40,6 +44,7 @@ import (
 	"plasmacloud.io/plasmacloud/internal/task"
 	"plasmacloud.io/plasmacloud/internal/terraform"
 	"plasmacloud.io/plasmacloud/internal/terraform/state"
+	taskv1 "plasmacloud.io/plasmacloud/proto/plasmacloud/task/v1"
 	"plasmacloud.io/plasmacloud/test/e2e/byoclab"
 	stubgcp "plasmacloud.io/plasmacloud/test/stub/gcp"
 )
@@ -71,8 +76,11 @@ type lab struct {
 	provisioner *cloud.Provisioner
 	release     string
 	log         *byoclab.Log
+	ca          []byte
 	cluster     *v1alpha1.Cluster
+	account     *v1alpha1.Account
 	number      int
+	later       atomic.Int64 // by how much the records' clock is ahead
 
 	mu      sync.Mutex
 	running map[string]context.CancelFunc // deployers, by their pod
@@ -87,7 +95,8 @@ func must(t *testing.T, err error) {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{t: t, log: new(byoclab.Log), cluster: cluster(3), running: map[string]context.CancelFunc{}}
+	l := &lab{t: t, log: new(byoclab.Log), cluster: cluster(3), account: byoclab.GCPAccount(), running: map[string]context.CancelFunc{}}
+	l.account.Namespace = team
 	log := slog.New(slog.NewTextHandler(l.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	l.stub = stubgcp.New(stubgcp.Config{Delay: time.Second, Project: "stub-project", Token: byoclab.Secret})
 	google := httptest.NewServer(l.stub)
@@ -104,14 +113,17 @@ func newLab(t *testing.T) *lab {
 	tokens, err := state.NewTokens(bytes.Repeat([]byte{9}, state.KeySize), time.Now)
 	must(t, err)
 	mux := http.NewServeMux()
-	l.server = httptest.NewTLSServer(mux)
+	l.server = httptest.NewUnstartedServer(mux)
+	l.server.EnableHTTP2 = true // which gRPC needs
+	l.server.StartTLS()
 	t.Cleanup(l.server.Close)
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: l.server.Certificate().Raw})
+	l.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: l.server.Certificate().Raw})
 	api := fake.NewClientset(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "deployments", Namespace: platform}})
 	api.PrependReactor("delete", "pods", l.terminate)
 	l.deployments = pods.New(pods.Config{
 		API: api, Namespace: platform,
-		Service: "deployments", CA: func() ([]byte, error) { return ca, nil }, Token: tokens.Issue, Unlock: l.unlock, Log: log,
+		Service: "deployments", CA: func() ([]byte, error) { return l.ca, nil }, Token: tokens.Issue, Unlock: l.unlock, Log: log,
+		Now: func() time.Time { return time.Now().Add(time.Duration(l.later.Load())) },
 		Environment: func(context.Context, string, deployer.Account) (map[string]string, error) {
 			environment := map[string]string{"GOOGLE_OAUTH_ACCESS_TOKEN": byoclab.Secret}
 			maps.Copy(environment, stubgcp.Environment(google.URL))
@@ -120,6 +132,9 @@ func newLab(t *testing.T) *lab {
 	})
 	mux.Handle(deployer.PathOrders+"/", http.StripPrefix(deployer.PathOrders, deployer.NewService(l.deployments, tokens, log)))
 	mux.Handle(deployer.PathStates+"/", http.StripPrefix(deployer.PathStates, state.NewHandler(l.states, tokens, log)))
+	tasks := grpc.NewServer()
+	taskv1.RegisterTaskManagerServer(tasks, remote.New(remote.Config{Records: l.deployments, Account: l.Account, StateToken: tokens.Issue, Lease: pods.LeaseDuration, Log: log}))
+	mux.Handle("/"+taskv1.TaskManager_ServiceDesc.ServiceName+"/", tasks)
 	l.provisioner, err = cloud.New(cloud.Config{
 		Deployments: l.deployments, States: states{l.states}, Resources: l, Environment: l.deployments.Environment, Addons: &addons.Installer{}, Poll: 200 * time.Millisecond,
 	})
@@ -148,8 +163,8 @@ func (l *lab) unlock(ctx context.Context, stack string) error {
 }
 
 // Account, Network and Cluster are the resources.
-func (*lab) Account(context.Context, string, string) (*v1alpha1.Account, error) {
-	return byoclab.GCPAccount(), nil
+func (l *lab) Account(context.Context, string, string) (*v1alpha1.Account, error) {
+	return l.account, nil
 }
 
 // Network implements cloud.Resources.
@@ -280,8 +295,11 @@ func (l *lab) do(t *v1alpha1.Task, object task.Object) map[string]string {
 	return made
 }
 
-func TestDeployer(t *testing.T) {
-	l := newLab(t)
+func TestDeployer(t *testing.T) { newLab(t).life(t) }
+
+// life makes everything, looks at it again, changes it, and removes it.
+func (l *lab) life(t *testing.T) {
+	t.Helper()
 	made := l.run(v1alpha1.OperationCreate, network())
 	if !strings.Contains(made[provisioner.OutputNetwork], "projects/stub-project/global/networks/main-") {
 		t.Errorf("the network: %v", made)

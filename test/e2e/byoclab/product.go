@@ -1,7 +1,14 @@
 package byoclab
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -20,6 +27,14 @@ const (
 	System = "plasmacloud-system"
 	Team   = "project-default"
 )
+
+// Platform is one that is installed, as its users have it.
+type Platform interface {
+	Cloud(t testing.TB, args ...string) string
+	TryCloud(args ...string) (string, error)
+	Kubectl(t testing.TB, args ...string) string
+	TryKubectl(args ...string) (string, error)
+}
 
 // Product is the platform on a node, for scenarios that go through the whole of it.
 type Product struct{ *lab.Node }
@@ -41,6 +56,31 @@ func (p Product) Serve(t *testing.T, handler http.Handler) string {
 	return "http://" + listener.Addr().String()
 }
 
+// ServeTLS is Serve over TLS. Those who shall trust it get the certificate.
+func (p Product) ServeTLS(t *testing.T, handler http.Handler) (address, authority string) {
+	t.Helper()
+	listener := p.Listen(t)
+	certificate, authority := selfSigned(t, p.IP)
+	listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }() // until it is closed
+	return "https://" + listener.Addr().String(), authority
+}
+
+// selfSigned is a certificate for an address, and the same as those get it who shall trust it.
+func selfSigned(t *testing.T, address string) (tls.Certificate, string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IPAddresses: []net.IP{net.ParseIP(address)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	must(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
 // Settings tells deployers of a cloud where it is, as an operator would of private endpoints.
 func (p Product) Settings(t *testing.T, cloud string, environment map[string]string) {
 	t.Helper()
@@ -54,14 +94,24 @@ func (p Product) Settings(t *testing.T, cloud string, environment map[string]str
 // Planned is what the latest task of an operation on a cluster has planned.
 func (p Product) Planned(t *testing.T, name, operation string) string {
 	t.Helper()
-	return p.Kubectl(t, "get", "tasks", "-n", Team, "-l", "plasmacloud.io/cluster="+name, "--sort-by=.metadata.creationTimestamp",
+	return planned(t, p.Node, name, operation)
+}
+
+func planned(t *testing.T, on Platform, name, operation string) string {
+	t.Helper()
+	return on.Kubectl(t, "get", "tasks", "-n", Team, "-l", "plasmacloud.io/cluster="+name, "--sort-by=.metadata.creationTimestamp",
 		"-o", `jsonpath={.items[?(@.spec.operation=="`+operation+`")].status.outputs.plan}`)
 }
 
 // Refused is what the command line says to something that is not done.
 func (p Product) Refused(t *testing.T, args ...string) string {
 	t.Helper()
-	output, err := p.TryCloud(args...)
+	return refused(t, p.Node, args...)
+}
+
+func refused(t *testing.T, on Platform, args ...string) string {
+	t.Helper()
+	output, err := on.TryCloud(args...)
 	if err == nil {
 		t.Fatalf("cloud %s: not refused\n%s", strings.Join(args, " "), output)
 	}
@@ -105,11 +155,19 @@ func KillDeployer(t *testing.T, stack string) {
 // NobodyTells looks for a credential in all that people and programs get to see.
 func (p Product) NobodyTells(t *testing.T, secret string) {
 	t.Helper()
+	nobodyTells(t, p.Node, secret)
+}
+
+func nobodyTells(t *testing.T, on Platform, secret string) {
+	t.Helper()
+	if secret == "" {
+		t.Fatal("nobody knows what to look for")
+	}
 	for what, text := range map[string]string{
-		"the daemon's log": p.Kubectl(t, "logs", "-n", System, "-l", "app=cloudd", "--tail=-1"),
-		"an event":         p.Kubectl(t, "get", "events", "-A", "-o", "yaml"),
-		"a task":           p.Kubectl(t, "get", "tasks", "-A", "-o", "yaml"),
-		"a secret":         p.Kubectl(t, "get", "secrets", "-A", "-o", "yaml"),
+		"the daemon's log": on.Kubectl(t, "logs", "-n", System, "-l", "app=cloudd", "--tail=-1"),
+		"an event":         on.Kubectl(t, "get", "events", "-A", "-o", "yaml"),
+		"a task":           on.Kubectl(t, "get", "tasks", "-A", "-o", "yaml"),
+		"a secret":         on.Kubectl(t, "get", "secrets", "-A", "-o", "yaml"),
 	} {
 		if strings.Contains(text, secret) {
 			t.Errorf("%s has the credentials in it", what)

@@ -124,3 +124,6 @@ func (r Report) Planned() bool { return r.Phase == Applying || r.Phase == Succee
 
 // ErrReplaced is the error of a deployer in whose place another one works, or whose operation nobody wants any more.
 var ErrReplaced = errors.New("this attempt is not the current one")
+
+// ErrCancelled is what a deployer is told that shall come to its end: it waits for what the cloud is making, and reports.
+var ErrCancelled = errors.New("this operation was cancelled")

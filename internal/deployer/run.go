@@ -151,6 +151,14 @@ func (d *deployment) run(ctx context.Context) error {
 	return workspace.Close()
 }
 
+// preview tells what a plan would do, and whether it would be done.
+func (d *deployment) preview(plan *terraform.Plan, policy terraform.Policy, refused error) {
+	d.current.Preview = &Preview{Changes: plan.Changes, Consent: policy.Lacking(plan)}
+	if refused != nil {
+		d.current.Preview.Refused = refused.Error()
+	}
+}
+
 // clean removes what is secret. A state that could not be written stays, and the next one who works here writes it.
 func (d *deployment) clean() {
 	if d.workspace == nil {
@@ -159,14 +167,6 @@ func (d *deployment) clean() {
 	_ = os.Remove(filepath.Join(d.Work, d.Stack+".ca.crt")) // it may not be there
 	if err := d.workspace.Close(); err != nil {
 		d.Log.Warn("workspace is kept", "stack", d.Stack, "error", err)
-	}
-}
-
-// preview tells what a plan would do, and whether it would be done.
-func (d *deployment) preview(plan *terraform.Plan, policy terraform.Policy, refused error) {
-	d.current.Preview = &Preview{Changes: plan.Changes, Consent: policy.Lacking(plan)}
-	if refused != nil {
-		d.current.Preview.Refused = refused.Error()
 	}
 }
 

@@ -83,11 +83,13 @@ type record struct {
 	// Adopt: something may have been left behind.
 	Adopt  bool            `json:"adopt,omitempty"`
 	Report deployer.Report `json:"report"`
+	// Applied is the last request that was made to change something, where the latest one only looks.
+	Applied *deployer.Request `json:"applied,omitempty"`
 	// Offered says that remote deployers may come for it, and Lease who has.
 	Offered bool   `json:"offered,omitempty"`
 	Lease   *lease `json:"lease,omitempty"`
-	// Applied is the last request that was made to change something, where the latest one only looks.
-	Applied *deployer.Request `json:"applied,omitempty"`
+	// Cancelled says that who has it is to come to an end.
+	Cancelled bool `json:"cancelled,omitempty"`
 
 	secret *corev1.Secret // as it was read
 }
@@ -229,7 +231,8 @@ func (d *Deployments) worker(ctx context.Context, r *record) (worker, error) {
 	if err != nil || pod == nil {
 		return worker{}, err
 	}
-	return worker{begun: true, alive: alive(pod), waits: waiting(pod)}, nil
+	alive := pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+	return worker{begun: true, alive: alive, waits: waiting(pod)}, nil
 }
 
 // told returns a failure, and has another attempt begin when the operation is asked for again, if that may help.
@@ -249,20 +252,18 @@ func (d *Deployments) Cancel(ctx context.Context, stack, id string) (ended bool,
 		return err == nil, err
 	}
 	worker, err := d.worker(ctx, r)
-	if err != nil {
+	switch {
+	case err != nil:
 		return false, err
-	}
-	if worker.alive && !r.Request.Remote {
+	case worker.alive && worker.begun && r.Request.Remote: // it gets to know with its next sign of life
+		r.Cancelled = true
+		return false, d.save(ctx, r)
+	case worker.alive && worker.begun:
 		return false, d.removePods(ctx, stack)
 	}
-	// Nobody works on it, or one elsewhere, who is told when it next asks; and nobody is to begin anew.
-	r.Report = deployer.Report{Turn: r.turn(), Phase: deployer.Failed, Error: "it was cancelled"}
+	// Nobody works on it, and nobody is to begin.
+	r.Report, r.Offered = deployer.Report{Turn: r.turn(), Phase: deployer.Failed, Error: "it was cancelled"}, false
 	return true, d.save(ctx, r)
-}
-
-// alive tells whether a deployer may still do something.
-func alive(pod *corev1.Pod) bool {
-	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
 // Known tells whether there was ever an operation on a stack.

@@ -108,9 +108,14 @@ func (d *Deployments) lease(ctx context.Context, secret *corev1.Secret, account 
 	return &deployer.Leased{Order: *order, Turn: r.turn()}, nil
 }
 
-// Renew says that the remote deployer of an attempt is alive.
+// Renew says that the remote deployer of an attempt is alive. ErrCancelled: it is to come to an end.
 func (d *Deployments) Renew(ctx context.Context, stack string, turn deployer.Turn) error {
-	return d.change(ctx, stack, turn, func(*record) {})
+	cancelled := false
+	err := d.change(ctx, stack, turn, func(r *record) { cancelled = r.Cancelled })
+	if err == nil && cancelled {
+		return deployer.ErrCancelled
+	}
+	return err
 }
 
 // Owner is the account whose remote deployers may work on a stack. It is nobody's where the platform works on it itself.

@@ -149,8 +149,11 @@ func (c *Client) runTask(ctx context.Context, info *taskv1.TaskInfo, lease time.
 	stack, turn := info.GetRef().GetStack(), turnOf(info.GetRef())
 	log := c.Log.With("stack", stack, "operation", turn.ID, "attempt", turn.Attempt)
 	log.InfoContext(ctx, "task begins", "what", info.GetOperation())
-	go c.heartbeat(ctx, info.GetRef(), lease/beats, cancel)
-	err := c.run(ctx, deployer.Config{
+	// One that is cancelled shows signs of life until it has come to its end.
+	work, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go c.heartbeat(ctx, info.GetRef(), lease/beats, cancel, stop)
+	err := c.run(work, deployer.Config{
 		Server: c.Server, Token: info.GetStateToken(), CA: c.CA, Stack: stack, Turn: turn,
 		Release: c.Release, Work: c.Work, Clouds: c.Clouds, Log: log, Platform: &platform{client: c, info: info},
 	})
@@ -163,7 +166,7 @@ func (c *Client) runTask(ctx context.Context, info *taskv1.TaskInfo, lease time.
 
 // heartbeat renews the lease of a task. Silence ends nothing: who is cut off may be heard again in time, and what a cloud
 // is making is better finished than dropped. But one whose task is another's stops.
-func (c *Client) heartbeat(ctx context.Context, ref *taskv1.TaskRef, interval time.Duration, replaced context.CancelCauseFunc) {
+func (c *Client) heartbeat(ctx context.Context, ref *taskv1.TaskRef, interval time.Duration, replaced, cancelled context.CancelCauseFunc) {
 	ticker := time.NewTicker(max(interval, time.Millisecond))
 	defer ticker.Stop()
 	for {
@@ -179,6 +182,8 @@ func (c *Client) heartbeat(ctx context.Context, ref *taskv1.TaskRef, interval ti
 		case status.Code(err) == codes.Aborted:
 			replaced(deployer.ErrReplaced)
 			return
+		case status.Code(err) == codes.FailedPrecondition:
+			cancelled(deployer.ErrCancelled)
 		case err != nil && ctx.Err() == nil:
 			c.Log.WarnContext(ctx, "heartbeat not heard", "stack", ref.GetStack(), "error", err)
 		}

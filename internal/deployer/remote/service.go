@@ -25,7 +25,7 @@ import (
 type Records interface {
 	// Lease gives operations of an account that wait for a remote deployer to one, up to a number. No two get the same.
 	Lease(ctx context.Context, account deployer.Account, holder string, most int) ([]deployer.Leased, error)
-	// Renew says that the deployer of an attempt is alive.
+	// Renew says that the deployer of an attempt is alive. ErrCancelled: it is to come to an end.
 	Renew(ctx context.Context, stack string, turn deployer.Turn) error
 	// Report writes down how far an attempt is.
 	Report(ctx context.Context, stack string, report deployer.Report) error
@@ -150,6 +150,9 @@ func (s *Service) own(ctx context.Context, named *taskv1.Account, task *taskv1.T
 func (s *Service) fail(ctx context.Context, account deployer.Account, err error) error {
 	if errors.Is(err, deployer.ErrReplaced) {
 		return status.Error(codes.Aborted, deployer.ErrReplaced.Error())
+	}
+	if errors.Is(err, deployer.ErrCancelled) {
+		return status.Error(codes.FailedPrecondition, deployer.ErrCancelled.Error())
 	}
 	s.Log.WarnContext(ctx, "remote deployer not served", "account", account, "error", err)
 	return status.Error(codes.Unavailable, "try again")

@@ -47,8 +47,16 @@ func wireReport(report deployer.Report) *taskv1.TaskReport {
 	for name, value := range report.Outputs {
 		wire.Outputs[name] = value
 	}
+	if report.Preview != nil {
+		if value, err := json.Marshal(report.Preview); err == nil { // which is never otherwise
+			wire.Outputs[outputPreview] = value
+		}
+	}
 	return wire
 }
+
+// outputPreview is the name that a plan's preview goes by among the outputs: a plan has none of its own.
+const outputPreview = "plasmacloud-preview"
 
 func reportOf(request *taskv1.ReportTaskRequest) (deployer.Report, error) {
 	wire := request.GetReport()
@@ -64,6 +72,12 @@ func reportOf(request *taskv1.ReportTaskRequest) (deployer.Report, error) {
 	for name, value := range wire.GetOutputs() {
 		if !json.Valid(value) {
 			return report, fmt.Errorf("output %q is not JSON", name)
+		}
+		if name == outputPreview {
+			if err := json.Unmarshal(value, &report.Preview); err != nil {
+				return report, fmt.Errorf("read preview: %w", err)
+			}
+			continue
 		}
 		if report.Outputs == nil {
 			report.Outputs = map[string]json.RawMessage{}

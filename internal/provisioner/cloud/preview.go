@@ -3,6 +3,7 @@ package cloud
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -28,6 +29,9 @@ func (p *Provisioner) preview(ctx context.Context, scope *task.Scope) error {
 	}
 	if err != nil {
 		return err
+	}
+	if report.Preview == nil { // which is not to be taken for nothing to do
+		return task.Permanent(errors.New("the deployer has not told what it would do: is it of an older version?"))
 	}
 	result, err := json.Marshal(resultOf(request, report))
 	if err != nil {
@@ -55,9 +59,6 @@ const maxFields = 200
 
 func resultOf(request deployer.Request, report deployer.Report) v1alpha1.PlanResult {
 	result := v1alpha1.PlanResult{InfraVersion: request.InfraVersion, Changes: []v1alpha1.PlannedChange{}}
-	if report.Preview == nil {
-		return result
-	}
 	result.Refused, result.Consent = report.Preview.Refused, report.Preview.Consent
 	for _, change := range report.Preview.Changes {
 		planned := v1alpha1.PlannedChange{Address: change.Address, Type: change.Type, Effect: string(change.Effect), Reason: change.Reason, Fields: change.Fields}

@@ -91,6 +91,13 @@ func TestAPlanIsNotTriedForever(t *testing.T) {
 	}
 }
 
+func TestAPlanThatIsNotToldIsNotTakenForNone(t *testing.T) {
+	w := newWorld(t, deployer.Report{Phase: deployer.Succeeded, Plan: "nothing to do"})
+	if _, err := w.plan(network(), "", nil); !task.IsPermanent(err) {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestACancelledTaskWaitsForItsDeployer(t *testing.T) {
 	w := newWorld(t)
 	w.deployments.ending = 1

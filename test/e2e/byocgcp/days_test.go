@@ -110,6 +110,10 @@ func (s *scenario) look(t *testing.T, interval string) {
 	t.Helper()
 	s.Kubectl(t, "patch", "deployment/cloudd", "-n", byoclab.System, "--type=json", "-p", `[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--drift-interval=`+interval+`"}]`)
 	s.Kubectl(t, "rollout", "status", "deployment/cloudd", "-n", byoclab.System, "--timeout=100s")
+	lab.Eventually(t, time.Minute, "the daemon that was started anew answers", func() error {
+		_, err := s.TryCloud("account", "verify", "prod")
+		return err
+	})
 }
 
 // drift changes the network behind the platform's back: that is told, repaired when somebody asks for it, and by itself where

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"plasmacloud.io/plasmacloud/internal/atomicfile"
+	"plasmacloud.io/plasmacloud/internal/cloudapi"
 	"plasmacloud.io/plasmacloud/internal/release"
 	"plasmacloud.io/plasmacloud/internal/terraform"
 	"plasmacloud.io/plasmacloud/internal/terraform/state"
@@ -208,16 +209,13 @@ func (d *deployment) open(ctx context.Context) (*terraform.Workspace, error) {
 	})
 }
 
-// EnvironmentCA is a variable among a cloud's settings: further certificate authorities, in PEM, that its deployers trust.
-const EnvironmentCA = "PLASMACLOUD_CA_CERTIFICATES"
-
 // trust lets the engine trust further authorities. Those of the system it finds in their folder all the same.
 func (d *deployment) trust(environment map[string]string) error {
-	certificates, found := environment[EnvironmentCA]
+	certificates, found := environment[cloudapi.EnvironmentCA]
 	if !found {
 		return nil
 	}
-	delete(environment, EnvironmentCA)
+	delete(environment, cloudapi.EnvironmentCA)
 	file := filepath.Join(d.Work, d.Stack+".ca.crt")
 	environment["SSL_CERT_FILE"] = file
 	if err := os.MkdirAll(d.Work, 0o700); err != nil {

@@ -4,16 +4,18 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"plasmacloud.io/plasmacloud/internal/cloudapi"
 )
 
 func TestFurtherAuthoritiesAreTrusted(t *testing.T) {
 	d := &deployment{Config: Config{Work: filepath.Join(t.TempDir(), "work"), Stack: "shop.network.main"}}
-	environment := map[string]string{EnvironmentCA: "PEM", "OTHER": "x"}
+	environment := map[string]string{cloudapi.EnvironmentCA: "PEM", "OTHER": "x"}
 	if err := d.trust(environment); err != nil {
 		t.Fatal(err)
 	}
 	content, err := os.ReadFile(environment["SSL_CERT_FILE"])
-	if err != nil || string(content) != "PEM" || environment[EnvironmentCA] != "" || environment["OTHER"] != "x" {
+	if err != nil || string(content) != "PEM" || environment[cloudapi.EnvironmentCA] != "" || environment["OTHER"] != "x" {
 		t.Errorf("%q, %v, %v", content, environment, err)
 	}
 	environment = map[string]string{"SSL_CERT_FILE": "/own.pem"}

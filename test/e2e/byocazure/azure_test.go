@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"plasmacloud.io/plasmacloud/internal/deployer"
+	"plasmacloud.io/plasmacloud/internal/cloudapi"
 	"plasmacloud.io/plasmacloud/test/e2e/byoclab"
 	"plasmacloud.io/plasmacloud/test/e2e/lab"
 	stubazure "plasmacloud.io/plasmacloud/test/stub/azure"
@@ -65,5 +65,5 @@ func serve(t *testing.T, p byoclab.Product, stub *stubazure.Server) {
 			t.Errorf("the stub does not know %s", strings.Join(unknown, ", "))
 		}
 	})
-	p.Settings(t, "azure", map[string]string{"ARM_METADATA_HOSTNAME": strings.TrimPrefix(address, "https://"), deployer.EnvironmentCA: authority})
+	p.Settings(t, "azure", map[string]string{"ARM_METADATA_HOSTNAME": strings.TrimPrefix(address, "https://"), cloudapi.EnvironmentCA: authority})
 }

@@ -40,6 +40,9 @@ func (i *Installer) keep(ctx context.Context, host Host, found survey) error {
 	if !found.isMachine() {
 		return nil
 	}
-	_, err := host.Client.RunIdempotent(ctx, remote.Command{Step: StepSystem, Args: []string{ReleaseDir + "/bin/k8shost", "machine-init", "--keep"}})
+	// One that was given back before has no program for it any more, and keeps changes ever since.
+	_, err := host.Client.RunIdempotent(ctx, remote.Command{
+		Step: StepSystem, Args: []string{"sh", "-c", `[ ! -x "$1" ] || exec "$@"`, "sh", ReleaseDir + "/bin/k8shost", "machine-init", "--keep"},
+	})
 	return err
 }

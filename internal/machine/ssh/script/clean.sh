@@ -29,8 +29,13 @@ if [ -e /root/.ssh/authorized_keys ]; then
 	sed -i '/^# plasmacloud begin$/,/^# plasmacloud end$/d' /root/.ssh/authorized_keys
 	[ -s /root/.ssh/authorized_keys ] || rm -f /root/.ssh/authorized_keys
 fi
-for path in /var/lib/k8shost /run/k8shost /var/lib/plasmacloud; do
+for path in /run/k8shost /var/lib/plasmacloud; do
 	grep -q " $path/" /proc/self/mounts || rm -rf -- "$path"
 done
+# A machine that is a pod has its disk here, and directories of it are mounted elsewhere.
+if [ -d /var/lib/k8shost ] && ! grep -q " /var/lib/k8shost/" /proc/self/mounts; then
+	find /var/lib/k8shost -mindepth 1 -maxdepth 1 ! -name kept ! -name lost+found -exec rm -rf -- {} +
+	rmdir /var/lib/k8shost 2>/dev/null
+fi
 rm -rf /usr/local/lib/plasmacloud /etc/k8shost
 exit 0

@@ -276,7 +276,7 @@ func finalize(ctx context.Context, in *installation) {
 
 // testPurge: nothing of ours is left.
 func testPurge(t *testing.T, in *installation) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	must(t, in.client.Create(ctx, &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "plasmacloud-volume", Labels: map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentDatastore}},

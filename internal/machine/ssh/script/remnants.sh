@@ -1,8 +1,9 @@
 # Prints what PlasmaCloud has left on the host, one thing a line; nothing where that is clean. Arguments: the file that
 # lists what was laid.
 set -u
+# What a machine that is a pod keeps of itself on its disk is not ours to remove.
 for path in /var/lib/k8shost /run/k8shost /var/lib/plasmacloud /usr/local/lib/plasmacloud /etc/k8shost; do
-	[ ! -d "$path" ] || [ -z "$(ls -A "$path")" ] || echo "directory $path"
+	[ ! -d "$path" ] || [ -z "$(find "$path" -mindepth 1 -maxdepth 1 ! -name kept ! -name lost+found)" ] || echo "directory $path"
 done
 if [ -e "$1" ]; then
 	while IFS= read -r laid; do

@@ -71,5 +71,8 @@ if [ -d "$data" ]; then
 	find "$data" -mindepth 1 -maxdepth 1 ! -name kept ! -name lost+found -exec rm -rf {} +
 	rmdir "$data" 2>/dev/null
 fi
+# The kubelet has its device plugins here, wherever the rest of its data is.
+rm -rf /var/lib/kubelet/device-plugins
+rmdir /var/lib/kubelet 2>/dev/null
 rm -rf /run/k8shost /etc/k8shost /usr/local/lib/plasmacloud
 exit 0

@@ -6,7 +6,9 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
@@ -133,16 +135,10 @@ type ChangeOptions struct {
 	Done      string // what to say then
 }
 
-// Change changes a node group in a cluster's spec, unless somebody else has changed the cluster since it was read.
+// Change changes a node group in a cluster's spec, unless somebody else has changed that since it was read. That its status
+// was written meanwhile, which happens all the time while something is being made, does not matter.
 func Change(ctx context.Context, s *session.Session, kind *resource.Kind[*v1alpha1.Cluster], cluster *v1alpha1.Cluster, o ChangeOptions) error {
 	api, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": cluster.ResourceVersion},
-		"spec":     map[string]any{"nodeGroups": map[string]any{o.Group: o.Value}},
-	})
 	if err != nil {
 		return err
 	}
@@ -150,7 +146,29 @@ func Change(ctx context.Context, s *session.Session, kind *resource.Kind[*v1alph
 	if o.DryRun.On() {
 		opts = append(opts, client.DryRunAll)
 	}
-	if err := api.Patch(ctx, cluster, client.RawPatch(types.MergePatchType, patch), opts...); err != nil {
+	statusOnly := false
+	err = retry.OnError(retry.DefaultBackoff, func(error) bool { return statusOnly }, func() error {
+		statusOnly = false
+		patch, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"resourceVersion": cluster.ResourceVersion},
+			"spec":     map[string]any{"nodeGroups": map[string]any{o.Group: o.Value}},
+		})
+		if err != nil {
+			return err
+		}
+		conflict := api.Patch(ctx, cluster, client.RawPatch(types.MergePatchType, patch), opts...)
+		if !apierrors.IsConflict(conflict) {
+			return conflict
+		}
+		latest := &v1alpha1.Cluster{}
+		if err := api.Get(ctx, client.ObjectKeyFromObject(cluster), latest); err != nil {
+			return err
+		}
+		statusOnly = latest.Generation == cluster.Generation && latest.UID == cluster.UID
+		cluster = latest
+		return conflict
+	})
+	if err != nil {
 		return fmt.Errorf("change node group %s of cluster %s: %w", o.Group, cluster.Name, err)
 	}
 	s.Note("%s%s", o.Done, o.DryRun.Note())

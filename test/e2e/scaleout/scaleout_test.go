@@ -233,8 +233,8 @@ func (s *scenario) lose(t *testing.T) {
 	if report.settled > settledAfter {
 		t.Errorf("requests failed for %s", report.settled)
 	}
-	// What was asked so far are questions. A connection may still go to the lost node, as any of those above.
-	lab.Eventually(t, settledAfter, "something is written", func() error {
+	// What was asked so far are questions. Who writes waits no longer than who asks.
+	lab.Eventually(t, longestSilence, "something is written", func() error {
 		_, err := s.first.Try("create", "configmap", "written", "--from-literal=while=lost")
 		return err
 	})

@@ -33,6 +33,9 @@ type scenario struct {
 	kubeconfig string // of the cluster
 }
 
+// life has the steps that are the same in every cloud.
+func (s *scenario) life() *byoclab.Life { return &byoclab.Life{Platform: s.Product, Stub: s.stub} }
+
 func TestByocAWS(t *testing.T) {
 	s := &scenario{Product: byoclab.Product{Node: lab.New(t).Node(t, "host")}, charts: t.TempDir(), kubeconfig: filepath.Join(t.TempDir(), "shop.yaml")}
 	endpoint, ca := s.serveEKS(t)
@@ -44,7 +47,7 @@ func TestByocAWS(t *testing.T) {
 	lab.Step(t, "cluster", s.cluster)
 	lab.Step(t, "kubeconfig", s.access)
 	lab.Step(t, "bucket", s.bucket)
-	lab.Step(t, "what is there stays as it is", s.unchanged)
+	lab.Step(t, "what is there stays as it is", s.life().Unchanged)
 	lab.Step(t, "scale", s.scale)
 	lab.Step(t, "infra version", s.upgrade)
 	lab.Step(t, "a deployer is killed", s.killed)
@@ -166,18 +169,6 @@ func (s *scenario) bucket(t *testing.T) {
 		t.Errorf("the list shows\n%s", list)
 	}
 	byoclab.Has(t, s.stub.Inventory(), map[string]int{"buckets": 1})
-}
-
-// unchanged has the platform look at everything again: there is nothing to do.
-func (s *scenario) unchanged(t *testing.T) {
-	before := s.stub.Created()
-	s.Cloud(t, "k8s", "repair", "shop", "--wait")
-	if plan := s.Planned(t, "shop", "Repair"); strings.TrimSpace(plan) != "nothing to do" {
-		t.Errorf("planned again:\n%s", plan)
-	}
-	if after := s.stub.Created(); fmt.Sprint(before) != fmt.Sprint(after) {
-		t.Errorf("made %v before, %v after", before, after)
-	}
 }
 
 func (s *scenario) scale(t *testing.T) {

@@ -29,6 +29,9 @@ type scenario struct {
 	stub *stubgcp.Server
 }
 
+// life has the steps that are the same in every cloud.
+func (s *scenario) life() *byoclab.Life { return &byoclab.Life{Platform: s.Product, Stub: s.stub} }
+
 func TestByocGCP(t *testing.T) {
 	l := lab.New(t)
 	s := &scenario{Product: byoclab.Product{Node: l.Node(t, "host")}, stub: stubgcp.New(stubgcp.Config{Delay: 2 * time.Second, Project: "stub-project", Token: token})}
@@ -38,8 +41,8 @@ func TestByocGCP(t *testing.T) {
 	lab.Step(t, "network", s.network)
 	lab.Step(t, "cluster", s.cluster)
 	lab.Step(t, "bucket", s.bucket)
-	lab.Step(t, "what is there stays as it is", s.unchanged)
-	lab.Step(t, "scale", s.scale)
+	lab.Step(t, "what is there stays as it is", s.life().Unchanged)
+	lab.Step(t, "scale", s.life().Scale)
 	lab.Step(t, "a deployer is killed", s.killed)
 	lab.Step(t, "delete leaves nothing", s.remove)
 	lab.Step(t, "nobody tells the credentials", func(t *testing.T) { s.NobodyTells(t, token) })
@@ -99,28 +102,6 @@ func (s *scenario) bucket(t *testing.T) {
 	byoclab.Has(t, s.stub.Inventory(), map[string]int{"b": 1})
 	if refusal := s.Refused(t, "k8s", "delete", "shop", "--yes"); !strings.Contains(refusal, "it still has buckets: assets") {
 		t.Errorf("deleting its cluster: %s", refusal)
-	}
-}
-
-// unchanged has the platform look at everything again: there is nothing to do.
-func (s *scenario) unchanged(t *testing.T) {
-	before := s.stub.Created()
-	s.Cloud(t, "k8s", "repair", "shop", "--wait")
-	if plan := s.Planned(t, "shop", "Repair"); strings.TrimSpace(plan) != "nothing to do" {
-		t.Errorf("planned again:\n%s", plan)
-	}
-	if after := s.stub.Created(); fmt.Sprint(before) != fmt.Sprint(after) {
-		t.Errorf("made %v before, %v after", before, after)
-	}
-}
-
-func (s *scenario) scale(t *testing.T) {
-	s.Cloud(t, "k8s", "scale", "shop", "--workers", "5", "--wait")
-	if plan := s.Planned(t, "shop", "Scale"); !strings.Contains(plan, "0 created, 1 changed, 0 replaced, 0 destroyed") {
-		t.Errorf("scaling was planned as\n%s", plan)
-	}
-	if list := s.Cloud(t, "k8s", "list"); !strings.Contains(list, "5/5") {
-		t.Errorf("the list shows\n%s", list)
 	}
 }
 

@@ -25,7 +25,7 @@ SCENARIOS := $(filter-out lab,$(call scenarios,e2e))
 BENCHES   := $(call scenarios,bench)
 FIRST     := hosted
 # Scenarios of what is not finished: they run by name, and are not yet among all.
-UNFINISHED := byocaws byocazure byocdeployer byocgcp byocplan byocstub byoctofu sshhosts
+UNFINISHED := byocaws byocazure byocdeployer byocgcp byocplan byocstub byoctofu
 # The longest begin first, so that none is waited for alone in the end.
 LONGEST := selfhealing hostedfaults management kubeadmha scaleout
 REST    := $(filter-out $(FIRST) $(UNFINISHED) $(LONGEST),$(SCENARIOS))

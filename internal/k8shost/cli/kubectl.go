@@ -30,7 +30,7 @@ func kubectlCommand() *cobra.Command {
 				return err
 			}
 			env := os.Environ()
-			if os.Getenv("KUBECONFIG") == "" && !slices.ContainsFunc(args, namesKubeconfig) {
+			if os.Getenv("KUBECONFIG") == "" && !namesKubeconfig(args) {
 				if _, err := os.Stat(dir.AdminKubeconfig()); errors.Is(err, os.ErrNotExist) {
 					return fmt.Errorf("no server in %s (its kubeconfig is missing): give --data-dir, or set KUBECONFIG", dataDir)
 				}
@@ -57,8 +57,12 @@ func cutDataDir(args []string) (string, []string) {
 	return dataDir, args
 }
 
-func namesKubeconfig(arg string) bool {
-	return arg == "--kubeconfig" || strings.HasPrefix(arg, "--kubeconfig=")
+// namesKubeconfig tells whether kubectl is given a kubeconfig. What follows -- is for others.
+func namesKubeconfig(args []string) bool {
+	if end := slices.Index(args, "--"); end >= 0 {
+		args = args[:end]
+	}
+	return slices.ContainsFunc(args, func(arg string) bool { return arg == "--kubeconfig" || strings.HasPrefix(arg, "--kubeconfig=") })
 }
 
 // kubeBinary is the Kubernetes that the node runs, or the newest where it has run none.

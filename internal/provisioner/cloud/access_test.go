@@ -5,8 +5,10 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -44,6 +46,55 @@ func (w *world) Install(_ context.Context, config *rest.Config, set addons.Set, 
 		outcome.Installed = append(outcome.Installed, object.GetName())
 	}
 	return outcome, nil
+}
+
+// Vacate is an Installer's that tells one thing after the other.
+func (w *world) Vacate(context.Context, *rest.Config) (found addons.Belongings, err error) {
+	if len(w.belongings) == 0 {
+		return found, errors.New("no route to host")
+	}
+	found, w.belongings = w.belongings[0], w.belongings[1:]
+	return found, nil
+}
+
+// leave runs the step of a deletion that has a cluster take along what it has, for as long as it waits.
+func (w *world) leave(c *v1alpha1.Cluster, since time.Duration) (waits []string, remains string, err error) {
+	w.t.Helper()
+	steps, err := w.Steps(v1alpha1.OperationDelete, c)
+	if err != nil || steps[0].Name != vacate {
+		w.t.Fatalf("%v, %v", steps, err)
+	}
+	began := v1alpha1.StepStatus{Name: vacate, StartedAt: ptr.To(metav1.NewTime(time.Now().Add(-since)))}
+	scope := &task.Scope{Object: c, Log: slog.New(slog.DiscardHandler), Task: &v1alpha1.Task{Status: v1alpha1.TaskStatus{Steps: []v1alpha1.StepStatus{began}}}}
+	for {
+		err = steps[0].Run(w.t.Context(), scope)
+		if err == nil || !strings.HasPrefix(err.Error(), "waits for") {
+			return waits, scope.Outputs()[provisioner.OutputRemains], err
+		}
+		waits = append(waits, err.Error())
+	}
+}
+
+func TestAClusterTakesAlongWhatItHasInTheCloud(t *testing.T) {
+	w, c := inAmazon(t)
+	w.belongings = []addons.Belongings{{Going: []string{"Service shop/front"}}, {Disks: []string{"disk vol-1"}}}
+	if waits, remains, err := w.leave(c, time.Minute); err != nil || len(waits) != 1 || waits[0] != "waits for the end of Service shop/front" || remains != "disk vol-1" {
+		t.Errorf("%v, %q, %v", waits, remains, err)
+	}
+	// What does not come to an end is listed.
+	w.belongings = []addons.Belongings{{Going: []string{"Service shop/front"}}}
+	if waits, remains, err := w.leave(c, time.Hour); err != nil || len(waits) > 0 || remains != "Service shop/front" {
+		t.Errorf("%v, %q, %v", waits, remains, err)
+	}
+	// A cluster that does not answer is removed all the same.
+	if waits, remains, err := w.leave(c, 0); err != nil || len(waits) > 0 || remains != "" {
+		t.Errorf("%v, %q, %v", waits, remains, err)
+	}
+	// One that was never made is not asked.
+	w.states.outputs, w.belongings = "{}", []addons.Belongings{{Disks: []string{"whose?"}}}
+	if waits, remains, err := w.leave(c, 0); err != nil || len(waits) > 0 || remains != "" {
+		t.Errorf("%v, %q, %v", waits, remains, err)
+	}
 }
 
 func TestAccessIsMadeFromTheAccount(t *testing.T) {

@@ -18,6 +18,8 @@ import (
 // Installer installs add-ons. Again is fine. What cannot be had is in the outcome, and no error.
 type Installer interface {
 	Install(ctx context.Context, config *rest.Config, set addons.Set, repository string) (addons.Outcome, error)
+	// Vacate removes what the cluster's own controllers have made in the cloud, and tells what is still going.
+	Vacate(ctx context.Context, config *rest.Config) (addons.Belongings, error)
 }
 
 var _ Installer = (*addons.Installer)(nil)
@@ -77,8 +79,12 @@ func (p *Provisioner) install(ctx context.Context, s subject, set addons.Set) (o
 	if err != nil {
 		return outcome, fmt.Errorf("install add-ons: %w", err)
 	}
-	config := &rest.Config{Host: access.Endpoint, BearerToken: access.Token.Value, TLSClientConfig: rest.TLSClientConfig{CAData: access.CA}, UserAgent: addons.Manager}
-	return p.Addons.Install(ctx, config, set, access.environment[addons.RepositoryVariable])
+	return p.Addons.Install(ctx, access.config(), set, access.environment[addons.RepositoryVariable])
+}
+
+// config is how we use it ourselves.
+func (a *Access) config() *rest.Config {
+	return &rest.Config{Host: a.Endpoint, BearerToken: a.Token.Value, TLSClientConfig: rest.TLSClientConfig{CAData: a.CA}, UserAgent: addons.Manager}
 }
 
 // told says in a line what was done.

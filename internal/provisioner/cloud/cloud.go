@@ -92,6 +92,8 @@ func (p *Provisioner) Steps(operation v1alpha1.Operation, _ *v1alpha1.Cluster) (
 	switch operation {
 	case v1alpha1.OperationCreate, v1alpha1.OperationUpdate, v1alpha1.OperationUpgrade, v1alpha1.OperationRepair:
 		steps = append(steps, task.Step{Name: "add-ons", Run: p.addons})
+	case v1alpha1.OperationDelete:
+		steps = append([]task.Step{{Name: vacate, Run: p.vacate}}, steps...)
 	}
 	return steps, err
 }

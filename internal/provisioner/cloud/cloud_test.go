@@ -16,6 +16,7 @@ import (
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/deployer"
 	"plasmacloud.io/plasmacloud/internal/provisioner"
+	"plasmacloud.io/plasmacloud/internal/provisioner/cloud/addons"
 	"plasmacloud.io/plasmacloud/internal/task"
 )
 
@@ -119,6 +120,7 @@ type world struct {
 	t           *testing.T
 	deployments *deployments
 	states      *states
+	belongings  []addons.Belongings // one after the other; it does not answer where there are none
 }
 
 func newWorld(t *testing.T, reports ...deployer.Report) *world {

@@ -63,7 +63,7 @@ type Installer struct {
 // An API that cannot be reached, or does not let us in, is no error: nothing is installed then.
 func (i *Installer) Install(ctx context.Context, config *rest.Config, set Set, repository string) (Outcome, error) {
 	var outcome Outcome
-	if err := i.await(ctx, config); err != nil {
+	if err := i.await(ctx, config, i.Patience); err != nil {
 		if ctx.Err() != nil {
 			return outcome, err
 		}
@@ -89,14 +89,14 @@ func (i *Installer) Install(ctx context.Context, config *rest.Config, set Set, r
 }
 
 // await returns when the API answers somebody of our name.
-func (i *Installer) await(ctx context.Context, config *rest.Config) error {
+func (i *Installer) await(ctx context.Context, config *rest.Config, patience time.Duration) error {
 	config = rest.CopyConfig(config)
 	config.Timeout = 10 * time.Second
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return err
 	}
-	deadline := time.Now().Add(i.Patience)
+	deadline := time.Now().Add(patience)
 	ticker := time.NewTicker(i.Poll)
 	defer ticker.Stop()
 	for {

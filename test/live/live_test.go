@@ -84,7 +84,7 @@ func life(t *testing.T, p *byoclab.Life) {
 	p.CreateBucket(t)
 	p.Unchanged(t)
 	p.Scale(t)
-	p.Remove(t, "main")
+	p.Remove(t, "")
 	p.Untold(t)
 }
 

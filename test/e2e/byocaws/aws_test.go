@@ -3,7 +3,8 @@
 // Package byocaws is the scenario of infrastructure in a customer's account of AWS, through the whole product: the command
 // line, the API, tasks, deployers in pods, the real OpenTofu and provider, and in place of AWS a stub. The API of the EKS
 // cluster is a real API server, which takes tokens as EKS does: so kubeconfigs and add-ons are tried for real. Network and
-// cluster are brought to another infra version, a deployer is killed at its work, and in the end the stub is empty.
+// cluster are brought to another infra version, deployers are killed at their work, what somebody else has changed is put
+// right, credentials are revoked, and in the end the stub is empty but for what was forgotten.
 package byocaws
 
 import (
@@ -15,10 +16,16 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"plasmacloud.io/plasmacloud/internal/testapi"
 	"plasmacloud.io/plasmacloud/internal/testchart"
 	"plasmacloud.io/plasmacloud/test/e2e/byoclab"
 	"plasmacloud.io/plasmacloud/test/e2e/lab"
 	stubaws "plasmacloud.io/plasmacloud/test/stub/aws"
+	"plasmacloud.io/plasmacloud/test/stub/ledger"
 )
 
 // secret is a credential that may be nowhere but in its Secret, and in the environment of the provider.
@@ -31,15 +38,14 @@ type scenario struct {
 	url        string // of the stub
 	charts     string // folder of the repository
 	kubeconfig string // of the cluster
+	eks        *testapi.Server
 }
-
-// life has the steps that are the same in every cloud.
-func (s *scenario) life() *byoclab.Life { return &byoclab.Life{Platform: s.Product, Stub: s.stub} }
 
 func TestByocAWS(t *testing.T) {
 	s := &scenario{Product: byoclab.Product{Node: lab.New(t).Node(t, "host")}, charts: t.TempDir(), kubeconfig: filepath.Join(t.TempDir(), "shop.yaml")}
 	endpoint, ca := s.serveEKS(t)
 	s.stub = stubaws.New(stubaws.Config{Delay: 2 * time.Second, Secret: secret, Endpoint: endpoint, CA: ca})
+	life := &byoclab.Life{Platform: s.Product, Stub: s.stub} // the steps that are the same in every cloud
 	lab.Step(t, "up", func(t *testing.T) { s.Cloud(t, "up", "--data-dir", s.Data.Path()) })
 	s.serve(t)
 	lab.Step(t, "account", s.account)
@@ -47,11 +53,23 @@ func TestByocAWS(t *testing.T) {
 	lab.Step(t, "cluster", s.cluster)
 	lab.Step(t, "kubeconfig", s.access)
 	lab.Step(t, "bucket", s.bucket)
-	lab.Step(t, "what is there stays as it is", s.life().Unchanged)
+	lab.Step(t, "what is there stays as it is", life.Unchanged)
 	lab.Step(t, "scale", s.scale)
 	lab.Step(t, "infra version", s.upgrade)
-	lab.Step(t, "a deployer is killed", s.killed)
-	lab.Step(t, "delete leaves nothing", s.remove)
+	lab.Step(t, "drift", func(t *testing.T) {
+		life.Drift(t, func() int {
+			return s.stub.Change("nodegroups", func(group map[string]any, _ map[string]string) {
+				group["scalingConfig"] = map[string]any{"minSize": 0, "maxSize": 10, "desiredSize": 1}
+			})
+		})
+	})
+	lab.Step(t, "deployers are killed in a busy cloud", func(t *testing.T) {
+		made := map[string]int{"Vpcs": 1, "Subnets": 9, "InternetGateways": 1, "NatGateways": 1, "Addresses": 1}
+		life.Killed(t, "Subnets", made, ledger.Fault{Status: 503, Code: "RequestLimitExceeded", Times: 3}, ledger.Fault{Request: "ec2:CreateSubnet", Status: 500, Code: "InternalError", Times: 2})
+	})
+	lab.Step(t, "credentials are revoked", func(t *testing.T) { life.Revoked(t, "aws_vpc.this vpc-") })
+	lab.Step(t, "a load balancer is left", s.balanced)
+	lab.Step(t, "delete leaves nothing", func(t *testing.T) { life.Remove(t, "NatGateways"); s.vacated(t) })
 	lab.Step(t, "nobody tells the credentials", func(t *testing.T) { s.NobodyTells(t, secret) })
 	lab.Step(t, "down", func(t *testing.T) { s.Cloud(t, "down", "--data-dir", s.Data.Path(), "--purge", "--yes") })
 }
@@ -86,8 +104,12 @@ func (s *scenario) account(t *testing.T) {
 // manifest writes what the command line has no flags for.
 func manifest(t *testing.T, kind, name, spec string) string {
 	t.Helper()
+	return manifestOf(t, fmt.Sprintf("apiVersion: plasmacloud.io/v1alpha1\nkind: %s\nmetadata: {name: %s}\nspec: {%s}\n", kind, name, spec))
+}
+
+func manifestOf(t *testing.T, content string) string {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "manifest.yaml")
-	content := fmt.Sprintf("apiVersion: plasmacloud.io/v1alpha1\nkind: %s\nmetadata: {name: %s}\nspec: {%s}\n", kind, name, spec)
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -202,36 +224,26 @@ func (s *scenario) upgrade(t *testing.T) {
 	}
 }
 
-// killed kills a deployer with -9 while it makes a second network: what it left behind is taken over, and nothing is made
-// twice.
-func (s *scenario) killed(t *testing.T) {
-	before := s.stub.Created()
-	s.Cloud(t, "vpc", "create", "--name", "second", "--account", "prod", "--cidr", "10.1.0.0/16")
-	lab.Eventually(t, 2*time.Minute, "something is made", func() error {
-		if made := s.stub.Created()["Subnets"]; made < before["Subnets"]+3 {
-			return fmt.Errorf("%d subnets", made)
-		}
-		return nil
-	})
-	byoclab.KillDeployer(t, "default.network.second")
-	s.AwaitRunning(t, "network", "second") // all the same
-	after := s.stub.Created()
-	for kind, count := range map[string]int{"Vpcs": 1, "Subnets": 9, "InternetGateways": 1, "NatGateways": 1, "Addresses": 1} {
-		if after[kind] != before[kind]+count {
-			t.Errorf("%d %s were made, and before %d", after[kind], kind, before[kind])
-		}
-	}
+// balanced gives the cluster a load balancer, as people do, and a disk.
+func (s *scenario) balanced(t *testing.T) {
+	s.inCluster(t, "create", "service", "loadbalancer", "front", "--tcp=80")
+	s.inCluster(t, "apply", "-f", manifestOf(t, `{apiVersion: v1, kind: PersistentVolume, metadata: {name: data}, spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce],
+		csi: {driver: ebs.csi.aws.com, volumeHandle: vol-0a1b2c}, claimRef: {namespace: default, name: data}}}`))
 }
 
-func (s *scenario) remove(t *testing.T) {
-	if refusal := s.Refused(t, "vpc", "delete", "main", "--yes"); !strings.Contains(refusal, "it still has clusters: shop") {
-		t.Errorf("deleting its network: %s", refusal)
+// vacated tells that the cluster was asked to remove its load balancer before it was deleted, and that the disk, which stays,
+// is listed.
+func (s *scenario) vacated(t *testing.T) {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(s.eks.Config())
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, thing := range [][]string{{"bucket", "assets"}, {"k8s", "shop"}, {"vpc", "main"}, {"vpc", "second"}, {"account", "prod"}} {
-		s.Cloud(t, thing[0], "delete", thing[1], "--yes", "--wait")
+	if _, err := client.CoreV1().Services("default").Get(t.Context(), "front", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the load balancer's service: %v", err)
 	}
-	if left := s.stub.Inventory(); len(left) > 0 {
-		t.Errorf("this is left: %v", left)
+	list := s.Kubectl(t, "get", "tasks", "-n", byoclab.Team, "-o", `jsonpath={range .items[?(@.spec.resource.name=="shop")]}{.status.outputs.remains}{end}`)
+	if list != "disk vol-0a1b2c of ebs.csi.aws.com, claim default/data" {
+		t.Errorf("of what is left the tasks say %q", list)
 	}
-	s.AwaitNoDeployments(t)
 }

@@ -43,13 +43,13 @@ func (s *scenario) serveEKS(t *testing.T) (endpoint, ca string) {
 	if err := clientcmd.WriteToFile(*webhook, file); err != nil {
 		t.Fatal(err)
 	}
-	server := testapi.New(t, testapi.Options{WithoutCRDs: true, Names: []string{s.IP}, APIServerArgs: []string{
+	s.eks = testapi.New(t, testapi.Options{WithoutCRDs: true, Names: []string{s.IP}, APIServerArgs: []string{
 		"--authentication-token-webhook-config-file=" + file, "--authentication-token-webhook-version=v1", "--authentication-token-webhook-cache-ttl=1s",
 	}})
 	listener := s.Product.Listen(t)
 	t.Cleanup(func() { _ = listener.Close() })
-	go forward(listener, strings.TrimPrefix(server.URL(), "https://"))
-	content, err := os.ReadFile(server.PKI().CAPath(pki.ClusterCA))
+	go forward(listener, strings.TrimPrefix(s.eks.URL(), "https://"))
+	content, err := os.ReadFile(s.eks.PKI().CAPath(pki.ClusterCA))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"plasmacloud.io/plasmacloud/test/e2e/byoclab"
 	"plasmacloud.io/plasmacloud/test/e2e/lab"
 	stubazure "plasmacloud.io/plasmacloud/test/stub/azure"
+	"plasmacloud.io/plasmacloud/test/stub/ledger"
 )
 
 const zeros = "00000000-0000-0000-0000-000000000000"
@@ -48,9 +49,20 @@ func TestByocAzure(t *testing.T) {
 	})
 	lab.Step(t, "what is there stays as it is", l.Unchanged)
 	lab.Step(t, "scale", l.Scale)
-	lab.Step(t, "a deployer is killed", func(t *testing.T) { l.Killed(t, "virtualnetworks", "natgateways") })
+	lab.Step(t, "drift", func(t *testing.T) {
+		l.Drift(t, func() int {
+			return stub.Change("agentpools", func(pool map[string]any) {
+				properties, _ := pool["properties"].(map[string]any)
+				properties["count"] = 9
+			})
+		})
+	})
+	lab.Step(t, "deployers are killed in a busy cloud", func(t *testing.T) {
+		l.Killed(t, "virtualnetworks", map[string]int{"virtualnetworks": 1, "natgateways": 1}, ledger.Fault{Request: "PUT ", Status: 503, Times: 2}, ledger.Fault{Request: "GET ", Status: 429, Times: 2})
+	})
 	lab.Step(t, "a deployer elsewhere", func(t *testing.T) { l.Elsewhere(t, node) })
-	lab.Step(t, "delete leaves nothing", func(t *testing.T) { l.Remove(t, "main", "second") })
+	lab.Step(t, "credentials are revoked", func(t *testing.T) { l.Revoked(t, "azurerm_virtual_network.this /subscriptions/") })
+	lab.Step(t, "delete leaves nothing", func(t *testing.T) { l.Remove(t, "natgateways") })
 	lab.Step(t, "nobody tells the credentials", l.Untold)
 	lab.Step(t, "down", func(t *testing.T) { l.Cloud(t, "down", "--data-dir", node.Data.Path(), "--purge", "--yes") })
 }

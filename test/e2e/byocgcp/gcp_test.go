@@ -2,12 +2,12 @@
 
 // Package byocgcp is the scenario of infrastructure in a customer's project of Google Cloud, through the whole product: the
 // command line, the API, tasks, deployers in pods, the real OpenTofu and provider, and in place of Google a stub. An
-// account, a network, a cluster and a bucket are made; what is there is left as it is; a deployer is killed at its work;
-// and in the end the stub is empty, and nobody has told the credentials.
+// account, a network, a cluster and a bucket are made; what is there is left as it is, and what somebody else has changed is
+// put right; deployers are killed at their work; credentials are revoked; and in the end the stub is empty but for what was
+// forgotten, and nobody has told the credentials.
 package byocgcp
 
 import (
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,6 +18,7 @@ import (
 	"plasmacloud.io/plasmacloud/test/e2e/byoclab"
 	"plasmacloud.io/plasmacloud/test/e2e/lab"
 	stubgcp "plasmacloud.io/plasmacloud/test/stub/gcp"
+	"plasmacloud.io/plasmacloud/test/stub/ledger"
 )
 
 // token is a credential that may be nowhere but in its Secret, and in the environment of the provider.
@@ -29,22 +30,32 @@ type scenario struct {
 	stub *stubgcp.Server
 }
 
-// life has the steps that are the same in every cloud.
-func (s *scenario) life() *byoclab.Life { return &byoclab.Life{Platform: s.Product, Stub: s.stub} }
-
 func TestByocGCP(t *testing.T) {
 	l := lab.New(t)
 	s := &scenario{Product: byoclab.Product{Node: l.Node(t, "host")}, stub: stubgcp.New(stubgcp.Config{Delay: 2 * time.Second, Project: "stub-project", Token: token})}
+	life := &byoclab.Life{Platform: s.Product, Stub: s.stub} // the steps that are the same in every cloud
 	lab.Step(t, "up", func(t *testing.T) { s.Cloud(t, "up", "--data-dir", s.Data.Path()) })
 	lab.Step(t, "the stub is reached as Google would be", s.serve)
 	lab.Step(t, "account", s.account)
 	lab.Step(t, "network", s.network)
 	lab.Step(t, "cluster", s.cluster)
 	lab.Step(t, "bucket", s.bucket)
-	lab.Step(t, "what is there stays as it is", s.life().Unchanged)
-	lab.Step(t, "scale", s.life().Scale)
-	lab.Step(t, "a deployer is killed", s.killed)
-	lab.Step(t, "delete leaves nothing", s.remove)
+	lab.Step(t, "what is there stays as it is", life.Unchanged)
+	lab.Step(t, "scale", life.Scale)
+	lab.Step(t, "drift", func(t *testing.T) {
+		life.Drift(t, func() int {
+			return s.stub.Change("nodePools", func(pool map[string]any) {
+				pool["autoscaling"] = map[string]any{"enabled": true, "totalMinNodeCount": 1, "totalMaxNodeCount": 1, "locationPolicy": "BALANCED"}
+			})
+		})
+	})
+	lab.Step(t, "deployers are killed in a busy cloud", func(t *testing.T) {
+		life.Killed(t, "networks", map[string]int{"networks": 1, "subnetworks": 1, "routers": 1}, ledger.Fault{Request: "POST /compute", Status: 503, Times: 2}, ledger.Fault{Request: "GET /compute", Status: 429, Times: 2})
+	})
+	lab.Step(t, "credentials are revoked", func(t *testing.T) {
+		life.Revoked(t, "google_compute_network.this projects/stub-project/global/networks/second-")
+	})
+	lab.Step(t, "delete leaves nothing", func(t *testing.T) { life.Remove(t, "routers") })
 	lab.Step(t, "nobody tells the credentials", func(t *testing.T) { s.NobodyTells(t, token) })
 	lab.Step(t, "down", func(t *testing.T) { s.Cloud(t, "down", "--data-dir", s.Data.Path(), "--purge", "--yes") })
 }
@@ -103,38 +114,4 @@ func (s *scenario) bucket(t *testing.T) {
 	if refusal := s.Refused(t, "k8s", "delete", "shop", "--yes"); !strings.Contains(refusal, "it still has buckets: assets") {
 		t.Errorf("deleting its cluster: %s", refusal)
 	}
-}
-
-// killed kills a deployer with -9 while it makes a second network: what it left behind is taken over, and nothing is made
-// twice.
-func (s *scenario) killed(t *testing.T) {
-	before := s.stub.Created()
-	s.Cloud(t, "vpc", "create", "--name", "second", "--account", "prod", "--cidr", "10.1.0.0/16")
-	lab.Eventually(t, 2*time.Minute, "something is made", func() error {
-		if made := s.stub.Created()["networks"]; made == before["networks"] {
-			return fmt.Errorf("%d networks", made)
-		}
-		return nil
-	})
-	byoclab.KillDeployer(t, "default.network.second")
-	s.AwaitRunning(t, "network", "second") // all the same
-	after := s.stub.Created()
-	for _, kind := range []string{"networks", "subnetworks", "routers"} {
-		if after[kind] != before[kind]+1 {
-			t.Errorf("%d %s were made, and before %d", after[kind], kind, before[kind])
-		}
-	}
-}
-
-func (s *scenario) remove(t *testing.T) {
-	if refusal := s.Refused(t, "vpc", "delete", "main", "--yes"); !strings.Contains(refusal, "it still has clusters: shop") {
-		t.Errorf("deleting its network: %s", refusal)
-	}
-	for _, thing := range [][]string{{"bucket", "assets"}, {"k8s", "shop"}, {"vpc", "main"}, {"vpc", "second"}, {"account", "prod"}} {
-		s.Cloud(t, thing[0], "delete", thing[1], "--yes", "--wait")
-	}
-	if left := s.stub.Inventory(); len(left) > 0 {
-		t.Errorf("this is left: %v", left)
-	}
-	s.AwaitNoDeployments(t)
 }

@@ -2,6 +2,7 @@ package byoclab
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -11,12 +12,15 @@ import (
 	"time"
 
 	"plasmacloud.io/plasmacloud/test/e2e/lab"
+	"plasmacloud.io/plasmacloud/test/stub/ledger"
 )
 
-// Stub is what a scenario asks any stub.
+// Stub is what a scenario asks any stub, and tells it to do wrong.
 type Stub interface {
 	Inventory() map[string]int
 	Created() map[string]int
+	Spoil(fault ledger.Fault)
+	Revoke(revoked bool)
 }
 
 // Life is that of an account with a network, a cluster and a bucket, in the steps that are the same for every cloud, be it
@@ -35,6 +39,8 @@ type Life struct {
 	Version string
 	// Timeout is how long something may take to be made, such as 45m; the command line's own where it is empty.
 	Timeout string
+
+	second map[string]int // what the second network has in the stub
 }
 
 // made runs a command that makes or changes something, and waits for it.
@@ -124,33 +130,6 @@ func (l *Life) Scale(t *testing.T) {
 	}
 }
 
-// Killed kills a deployer with -9 while it makes a second network, once one of a kind was made: what it left behind is taken
-// over, and of no kind there is more than a network has.
-func (l *Life) Killed(t *testing.T, first string, kinds ...string) {
-	before := l.Stub.Created()
-	l.Cloud(t, "vpc", "create", "--name", "second", "--account", "prod", "--cidr", "10.1.0.0/16")
-	lab.Eventually(t, 2*time.Minute, "something is made", func() error {
-		if made := l.Stub.Created()[first]; made == before[first] {
-			return fmt.Errorf("%d %s", made, first)
-		}
-		return nil
-	})
-	KillDeployer(t, "default.network.second")
-	lab.Eventually(t, 4*time.Minute, "it is made all the same", func() error {
-		phase, err := l.TryKubectl("get", "network", "second", "-n", Team, "-o", "jsonpath={.status.phase}")
-		if err == nil && phase != "RUNNING" {
-			err = fmt.Errorf("it is %s", phase)
-		}
-		return err
-	})
-	after := l.Stub.Created()
-	for _, kind := range append(kinds, first) {
-		if after[kind] != before[kind]+1 {
-			t.Errorf("%d %s were made, and before %d", after[kind], kind, before[kind])
-		}
-	}
-}
-
 // Elsewhere leaves the work in a second account to a deployer that is no pod of the platform: a program on a host that
 // reaches the platform by a port of its nodes.
 func (l *Life) Elsewhere(t *testing.T, node *lab.Node) {
@@ -174,24 +153,60 @@ func (l *Life) Elsewhere(t *testing.T, node *lab.Node) {
 	l.made(t, "account", "delete", "afar", "--yes")
 }
 
-// Remove deletes everything: nothing is left, neither there nor here.
-func (l *Life) Remove(t *testing.T, networks ...string) {
+// Remove deletes what there is of the network main and of the account: nothing is left but what was forgotten, neither there
+// nor here. The deployer that removes the network is killed with -9 once one of a kind is gone.
+func (l *Life) Remove(t *testing.T, first string) {
 	t.Helper()
 	if refusal := refused(t, l.Platform, "vpc", "delete", "main", "--yes"); !strings.Contains(refusal, "it still has clusters: shop") {
 		t.Errorf("deleting its network: %s", refusal)
 	}
 	l.made(t, "bucket", "delete", "assets", "--yes")
 	l.made(t, "k8s", "delete", "shop", "--yes")
-	for _, network := range networks {
-		l.made(t, "vpc", "delete", network, "--yes")
-	}
+	l.removeNetwork(t, first)
 	l.made(t, "account", "delete", "prod", "--yes")
-	if l.Stub != nil && len(l.Stub.Inventory()) > 0 {
-		t.Errorf("this is left: %v", l.Stub.Inventory())
+	if l.Stub != nil {
+		if left := l.Stub.Inventory(); !maps.Equal(left, l.second) {
+			t.Errorf("this is left: %v; forgotten was %v", left, l.second)
+		}
 	}
-	if left := l.Kubectl(t, "get", "pods,secrets", "-n", System, "-o", "name"); strings.Contains(left, "deploy") || strings.Contains(left, "tfstate") {
-		t.Errorf("this is left of deployments:\n%s", left)
+	l.awaitNoDeployments(t)
+}
+
+// removeNetwork removes the network main, in a stub by a deployer that is killed at it.
+func (l *Life) removeNetwork(t *testing.T, first string) {
+	t.Helper()
+	if l.Stub == nil {
+		l.made(t, "vpc", "delete", "main", "--yes")
+		return
 	}
+	before := l.Stub.Inventory()[first]
+	l.Cloud(t, "vpc", "delete", "main", "--yes")
+	lab.Eventually(t, 2*time.Minute, "something is removed", func() error {
+		if there := l.Stub.Inventory()[first]; there >= before {
+			return fmt.Errorf("%d %s are there", there, first)
+		}
+		return nil
+	})
+	KillDeployer(t, "default.network.main")
+	lab.Eventually(t, 4*time.Minute, "it is removed all the same", func() error {
+		left, err := l.TryKubectl("get", "networks", "-n", Team, "-o", "jsonpath={.items[*].metadata.name}")
+		if err == nil && strings.Contains(left, "main") {
+			err = fmt.Errorf("there are %s", left)
+		}
+		return err
+	})
+}
+
+// awaitNoDeployments returns when nothing is left of deployments: a pod takes its time to end.
+func (l *Life) awaitNoDeployments(t *testing.T) {
+	t.Helper()
+	lab.Eventually(t, 2*time.Minute, "nothing is left of deployments", func() error {
+		left, err := l.TryKubectl("get", "pods,secrets", "-n", System, "-o", "name")
+		if err == nil && (strings.Contains(left, "deploy") || strings.Contains(left, "tfstate")) {
+			err = fmt.Errorf("there are\n%s", left)
+		}
+		return err
+	})
 }
 
 // Untold looks for the credentials in all that people and programs get to see.

@@ -131,24 +131,21 @@ func (p Product) AwaitRunning(t *testing.T, kind, name string) {
 	})
 }
 
-// AwaitNoDeployments returns when nothing is left of deployments: a pod takes its time to end.
-func (p Product) AwaitNoDeployments(t *testing.T) {
-	t.Helper()
-	lab.Eventually(t, 2*time.Minute, "nothing is left of deployments", func() error {
-		left, err := p.TryKubectl("get", "pods,secrets", "-n", System, "-o", "name")
-		if err == nil && (strings.Contains(left, "deploy") || strings.Contains(left, "tfstate")) {
-			err = fmt.Errorf("there are\n%s", left)
-		}
-		return err
-	})
-}
-
 // KillDeployer ends the deployer of a stack with -9, and with it all that runs in its container.
 func KillDeployer(t *testing.T, stack string) {
 	t.Helper()
+	at := deployersOf(t, stack)
+	if len(at) != 1 {
+		t.Fatalf("%d programs work on %s", len(at), stack)
+	}
+	must(t, syscall.Kill(at[0], syscall.SIGKILL))
+}
+
+// deployersOf are the processes that work on a stack.
+func deployersOf(t *testing.T, stack string) (pids []int) {
+	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	must(t, err)
-	killed := 0
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil || !strings.Contains(string(content), "\x00--stack="+stack+".") {
@@ -156,12 +153,9 @@ func KillDeployer(t *testing.T, stack string) {
 		}
 		pid, err := strconv.Atoi(strings.Split(file, "/")[2])
 		must(t, err)
-		must(t, syscall.Kill(pid, syscall.SIGKILL))
-		killed++
+		pids = append(pids, pid)
 	}
-	if killed != 1 {
-		t.Fatalf("%d programs work on %s", killed, stack)
-	}
+	return pids
 }
 
 // NobodyTells looks for a credential in all that people and programs get to see.

@@ -28,6 +28,10 @@ const (
 	EndpointVariable = "GOOGLE_OAUTH_TOKEN_ENDPOINT"
 )
 
+// errFederated is a key file that names somebody else's word for who its bearer is, such as that of the cluster that a deployer
+// runs in.
+var errFederated = errors.New("the account's credentials are federated: only deployers, where they run, can use them")
+
 // Token is one for everything in Google Cloud, and for the APIs of its clusters.
 func Token(ctx context.Context, environment map[string]string) (cloudapi.Token, error) {
 	if given := environment["GOOGLE_OAUTH_ACCESS_TOKEN"]; given != "" {
@@ -39,6 +43,9 @@ func Token(ctx context.Context, environment map[string]string) (cloudapi.Token, 
 	}
 	if err := json.Unmarshal(key, &file); err != nil {
 		return cloudapi.Token{}, errors.New("the account's credentials are no key file of Google Cloud")
+	}
+	if file.Type == "external_account" {
+		return cloudapi.Token{}, errFederated
 	}
 	if file.Type != "service_account" {
 		return cloudapi.Token{}, fmt.Errorf("the platform makes tokens with keys of service accounts, and the account has one of type %q", file.Type)

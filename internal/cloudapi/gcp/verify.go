@@ -43,6 +43,9 @@ func Verify(ctx context.Context, environment map[string]string, project string) 
 	if unreachable := (net.Error)(nil); errors.As(err, &unreachable) {
 		return cloudapi.Verdict{}, err
 	}
+	if errors.Is(err, errFederated) {
+		return cloudapi.Verdict{Identity: identity(environment), Unknown: err.Error()}, nil
+	}
 	if err != nil { // it is no key, or Google does not take it
 		return cloudapi.Verdict{}, fmt.Errorf("%w: %w", cloudapi.ErrRejected, err)
 	}

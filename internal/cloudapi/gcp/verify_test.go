@@ -32,6 +32,10 @@ func TestGoogleTellsWhatAnAccountMayDo(t *testing.T) {
 	if _, err := gcp.Verify(t.Context(), map[string]string{"GOOGLE_CREDENTIALS": "{}"}, "p"); !errors.Is(err, cloudapi.ErrRejected) {
 		t.Errorf("no key at all: %v", err)
 	}
+	federated := map[string]string{"GOOGLE_CREDENTIALS": `{"type": "external_account"}`}
+	if verdict, err := gcp.Verify(t.Context(), federated, "p"); err != nil || !strings.Contains(verdict.Unknown, "federated") {
+		t.Errorf("credentials that are good elsewhere: %+v, %v", verdict, err)
+	}
 	server.Close()
 	if _, err := gcp.Verify(t.Context(), environment, "stub-project"); err == nil || errors.Is(err, cloudapi.ErrRejected) {
 		t.Errorf("a cloud that does not answer: %v", err)

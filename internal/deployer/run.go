@@ -110,7 +110,7 @@ func (d *deployment) run(ctx context.Context) error {
 	if err := d.tell(ctx, func(r *Report) { r.Phase, r.Message = Planning, "preparing" }); err != nil {
 		return err
 	}
-	workspace, err := d.open(ctx)
+	workspace, err := d.open()
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (d *deployment) clean() {
 }
 
 // open prepares the stack's workspace.
-func (d *deployment) open(ctx context.Context) (*terraform.Workspace, error) {
+func (d *deployment) open() (*terraform.Workspace, error) {
 	built, err := release.OpenCloud(d.Release)
 	if err != nil {
 		return nil, err
@@ -193,7 +193,7 @@ func (d *deployment) open(ctx context.Context) (*terraform.Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	driver, err := terraform.New(ctx, terraform.Config{Binary: tofu, Mirror: built.Mirror(), Root: d.Work, Log: d.Log})
+	driver, err := terraform.New(terraform.Config{Binary: tofu, Mirror: built.Mirror(), Root: d.Work, Log: d.Log})
 	if err != nil {
 		return nil, err
 	}

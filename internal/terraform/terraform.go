@@ -6,16 +6,14 @@
 package terraform
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"time"
-
-	"github.com/hashicorp/terraform-exec/tfexec"
 )
 
 // Defaults of a driver.
@@ -42,7 +40,7 @@ type Config struct {
 type Driver struct{ config Config }
 
 // New checks that the engine is there, and that it can be run.
-func New(ctx context.Context, config Config) (*Driver, error) {
+func New(config Config) (*Driver, error) {
 	if config.Grace == 0 {
 		config.Grace = DefaultGrace
 	}
@@ -68,29 +66,10 @@ func New(ctx context.Context, config Config) (*Driver, error) {
 	if err := os.MkdirAll(config.Root, 0o700); err != nil {
 		return nil, fmt.Errorf("configure terraform: %w", err)
 	}
-	d := &Driver{config}
-	version, err := d.Version(ctx)
-	if err != nil {
-		return nil, err
+	if _, err := exec.LookPath(config.Binary); err != nil {
+		return nil, fmt.Errorf("configure terraform: %w", err)
 	}
-	config.Log.DebugContext(ctx, "terraform found", "binary", config.Binary, "version", version)
-	return d, nil
-}
-
-// Version is the engine's.
-func (d *Driver) Version(ctx context.Context) (string, error) {
-	engine, err := tfexec.NewTerraform(d.config.Root, d.config.Binary)
-	if err != nil {
-		return "", fmt.Errorf("run %s: %w", d.config.Binary, err)
-	}
-	if err := engine.SetEnv(map[string]string{"HOME": d.config.Root, "CHECKPOINT_DISABLE": "1"}); err != nil {
-		return "", err
-	}
-	version, _, err := engine.Version(ctx, true)
-	if err != nil {
-		return "", fmt.Errorf("run %s: %w", d.config.Binary, err)
-	}
-	return version.String(), nil
+	return &Driver{config}, nil
 }
 
 // Stack is infrastructure that lives and dies together: one configuration, its variables, and one state.

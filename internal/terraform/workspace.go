@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -38,6 +39,8 @@ type Workspace struct {
 	stack  Stack
 	dir    string
 	redact *Redactor
+
+	started *tfexec.Terraform // nil before the first command
 }
 
 // Open prepares the workspace of a stack. The folder may be there from an earlier operation: what is in it is brought
@@ -148,8 +151,12 @@ func (w *Workspace) engineConfig() []byte {
 	return out.Bytes()
 }
 
-// engine is the program, ready for one command. One that has streamed its output goes on doing so: hence one for each.
+// engine is the program, ready for one command. It is the same for all of them: a new one would ask for its version first.
 func (w *Workspace) engine() (*tfexec.Terraform, error) {
+	if w.started != nil {
+		w.started.SetStdout(io.Discard) // not where the last command streamed to
+		return w.started, nil
+	}
 	engine, err := tfexec.NewTerraform(w.dir, w.driver.config.Binary)
 	if err != nil {
 		return nil, err
@@ -160,6 +167,7 @@ func (w *Workspace) engine() (*tfexec.Terraform, error) {
 	if err := engine.SetEnv(w.environment()); err != nil {
 		return nil, err
 	}
+	w.started = engine
 	return engine, nil
 }
 

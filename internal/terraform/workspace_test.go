@@ -23,7 +23,7 @@ func newDriver(t *testing.T) *Driver {
 	if err := os.WriteFile(binary, []byte(engine), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	driver, err := New(t.Context(), Config{Binary: binary, Mirror: "/mirror", Root: filepath.Join(t.TempDir(), "workspaces")})
+	driver, err := New(Config{Binary: binary, Mirror: "/mirror", Root: filepath.Join(t.TempDir(), "workspaces")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,9 +143,9 @@ func TestBadStacksAreRefused(t *testing.T) {
 	}
 	for want, config := range map[string]Config{
 		"no engine": {Mirror: "/m", Root: t.TempDir()}, "no mirror": {Binary: "/bin/true", Root: t.TempDir()}, "no root": {Binary: "/bin/true", Mirror: "/m"},
-		"run /nonexistent": {Binary: "/nonexistent", Mirror: "/m", Root: t.TempDir()},
+		"no such file": {Binary: "/nonexistent", Mirror: "/m", Root: t.TempDir()},
 	} {
-		if _, err := New(t.Context(), config); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := New(config); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("New = %v, want %q", err, want)
 		}
 	}
@@ -194,7 +194,7 @@ func TestSocketsFitWhateverTheStackIsCalled(t *testing.T) {
 	}
 	config := driver.config
 	config.Root = filepath.Join(t.TempDir(), strings.Repeat("long", 40))
-	if _, err := New(t.Context(), config); err == nil || !strings.Contains(err.Error(), "too long a name") {
+	if _, err := New(config); err == nil || !strings.Contains(err.Error(), "too long a name") {
 		t.Errorf("a folder with a long name: %v", err)
 	}
 }

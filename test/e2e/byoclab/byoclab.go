@@ -105,7 +105,7 @@ func New(t *testing.T, lockTimeout time.Duration) *Lab {
 func (l *Lab) drive(t *testing.T, lockTimeout time.Duration) {
 	t.Helper()
 	var err error
-	l.Driver, err = terraform.New(t.Context(), terraform.Config{
+	l.Driver, err = terraform.New(terraform.Config{
 		Binary: l.Tofu, Mirror: l.release.Mirror(), Root: l.root, LockTimeout: lockTimeout, Grace: time.Minute,
 		Log: slog.New(slog.NewTextHandler(l.Log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})

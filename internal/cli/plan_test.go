@@ -109,7 +109,7 @@ func TestAPlanThatWouldBeRefusedIs(t *testing.T) {
 	}
 	out, said, _ := planned(t, []string{"vpc", "plan", "main", "--infra-version", "v1.1.0", "--change", `{"cidr":"10.9.0.0/16"}`, "--timeout", "1m"}, 4, "Network", "main", result, "-/+ google_compute_network.this is replaced")
 	if !strings.Contains(out, "-/+ google_compute_network.this") || !strings.Contains(said, "this change would be refused: google_compute_network.this: a network is lost") ||
-		!strings.Contains(said, "plasmacloud.io/consent=google_compute_network.this") {
+		!strings.Contains(said, "--agree-to='google_compute_network.this'") {
 		t.Errorf("printed\n%s\n%s", out, said)
 	}
 	_, said, _ = planned(t, []string{"bucket", "plan", "assets", "--infra-version", "v9.9.9", "--change", "{}", "--timeout", "1m"}, 1, "Bucket", "assets", nil, "there is no infra version v9.9.9")
@@ -120,14 +120,14 @@ func TestAPlanThatWouldBeRefusedIs(t *testing.T) {
 
 func TestWhatIsInNoCloudIsNotPlanned(t *testing.T) {
 	w := newWorld(t)
-	for _, args := range []string{"k8s plan dev-cluster", "vpc plan default", "vpc repair default"} {
+	for _, args := range []string{"k8s plan dev-cluster", "vpc plan default", "vpc repair default", "vpc upgrade default --infra-version v1.1.0"} {
 		var out, said buffer
 		if code := w.start(t.Context(), "", &out, &said, strings.Fields(args)...); code != 4 {
 			t.Errorf("%s ended with %d\n%s", args, code, said.String())
 		}
 	}
 	w = inCloud(t)
-	for _, args := range []string{"k8s plan shop --group workers", "k8s plan shop --change x", "bucket plan assets --timeout 0s"} {
+	for _, args := range []string{"k8s plan shop --group workers", "k8s plan shop --change x", "bucket plan assets --timeout 0s", "vpc upgrade main", "k8s upgrade shop"} {
 		var out, said buffer
 		if code := w.start(t.Context(), "", &out, &said, strings.Fields(args)...); code != 2 {
 			t.Errorf("%s ended with %d\n%s", args, code, said.String())
@@ -144,7 +144,7 @@ func TestRepairAndForgetAreAskedFor(t *testing.T) {
 		}
 		return object.GetAnnotations()[key]
 	}
-	for _, args := range []string{"vpc repair main --wait --timeout 1ms", "bucket repair assets --wait --timeout 1ms"} {
+	for _, args := range []string{"vpc repair main --wait --timeout 1ms", "bucket repair assets --agree-to aws_s3_bucket.this --agree-to x[0] --wait --timeout 1ms"} {
 		var out, said buffer
 		if code := w.start(t.Context(), "", &out, &said, strings.Fields(args)...); code != 5 {
 			t.Errorf("%s ended with %d\n%s", args, code, said.String())
@@ -152,6 +152,30 @@ func TestRepairAndForgetAreAskedFor(t *testing.T) {
 	}
 	if annotation(&v1alpha1.Network{}, "main", v1alpha1.AnnotationRepair) == "" || annotation(&v1alpha1.Bucket{}, "assets", v1alpha1.AnnotationRepair) == "" {
 		t.Error("no repair was asked for")
+	}
+	if agreed := annotation(&v1alpha1.Bucket{}, "assets", v1alpha1.AnnotationConsent); agreed != "aws_s3_bucket.this,x[0]" {
+		t.Errorf("agreed to %q", agreed)
+	}
+	for args, code := range map[string]int{
+		"bucket upgrade assets --infra-version v1.1.0 --agree-to x --dry-run=server":                0,
+		"bucket upgrade assets --infra-version v1.1.0 --wait --timeout 1ms":                         5,
+		"vpc upgrade main --infra-version v1.1.0 --dry-run=server":                                  0,
+		"vpc upgrade main --infra-version v1.1.0 --wait --timeout 1ms":                              5,
+		"k8s upgrade shop --version v1.36 --agree-to x --infra-version v1.1.0 --wait --timeout 1ms": 5,
+		"k8s repair shop --agree-to x":                                                              0,
+	} {
+		var out, said buffer
+		if have := w.start(t.Context(), "", &out, &said, strings.Fields(args)...); have != code {
+			t.Errorf("%s ended with %d\n%s", args, have, said.String())
+		}
+	}
+	var out, said buffer
+	if code := w.start(t.Context(), "", &out, &said, "vpc", "upgrade", "main", "--infra-version", "v1.1.0", "--agree-to", `aws_subnet.this["a"]`); code != 0 {
+		t.Errorf("an upgrade ended with %d\n%s", code, said.String())
+	}
+	network := &v1alpha1.Network{}
+	if agreed := annotation(network, "main", v1alpha1.AnnotationConsent); agreed != `aws_subnet.this["a"]` || network.Spec.InfraVersion != "v1.1.0" {
+		t.Errorf("agreed to %q, version %s", agreed, network.Spec.InfraVersion)
 	}
 	// A finalizer keeps them, as the platform's does.
 	for name, object := range map[string]client.Object{"main": &v1alpha1.Network{}, "shop": &v1alpha1.Cluster{}, "assets": &v1alpha1.Bucket{}} {

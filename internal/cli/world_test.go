@@ -104,9 +104,10 @@ func newWorld(t *testing.T) *world {
 func offers(t *testing.T) *corev1.ConfigMap {
 	t.Helper()
 	offered, err := catalogue.New([]string{"v1.35.4", "v1.36.3"}, []catalogue.ClusterType{
-		{Name: v1alpha1.ClusterHosted, Capabilities: []catalogue.Capability{catalogue.CanCreate, catalogue.CanScale, catalogue.CanRepair, catalogue.CanKubeconfig}},
+		{Name: v1alpha1.ClusterHosted, Capabilities: []catalogue.Capability{catalogue.CanCreate, catalogue.CanScale, catalogue.CanUpgrade, catalogue.CanRepair, catalogue.CanKubeconfig}},
 		{Name: v1alpha1.ClusterFake, Capabilities: []catalogue.Capability{catalogue.CanCreate}},
 		{Name: v1alpha1.ClusterEKS, Capabilities: []catalogue.Capability{catalogue.CanKubeconfig}},
+		{Name: v1alpha1.ClusterGKE, Capabilities: []catalogue.Capability{catalogue.CanUpgrade, catalogue.CanRepair}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func Command(s *session.Session) *cobra.Command {
 	byCluster := &resource.Filter{Flag: "cluster", Usage: "only those of this `cluster`", Field: "spec.cluster"}
 	return command.Alias(command.Group("bucket", "Storage for objects, in the cloud that a cluster is in",
 		create(s, kind), kind.List(s, byCluster), kind.Get(s), kind.DeleteWith(s, &resource.Deletion{Forgettable: true}),
-		kind.PlanCommand(s, made), kind.Repair(s, made)), "buckets")
+		kind.PlanCommand(s, made), kind.UpgradeCommand(s, made), kind.Repair(s, made)), "buckets")
 }
 
 // made refuses a bucket that is not there yet.

@@ -48,7 +48,7 @@ func Command(s *session.Session, members ...*cobra.Command) *cobra.Command {
 	kind := Kind()
 	byNetwork := &resource.Filter{Flag: "vpc", Usage: "only those in this `network`", Field: "spec.network"}
 	group := command.Alias(command.Group("k8s", "Kubernetes clusters",
-		create(s, kind), kind.List(s, byNetwork), kind.Get(s), remove(s, kind), kubeconfig(s, kind), scale(s, kind), repair(s, kind), plan(s, kind), events(s, kind),
+		create(s, kind), kind.List(s, byNetwork), kind.Get(s), remove(s, kind), kubeconfig(s, kind), scale(s, kind), upgrade(s, kind), repair(s, kind), plan(s, kind), events(s, kind),
 		ssh(s, kind), rotateSSHKey(s, kind)),
 		"kubernetes", "cluster", "clusters")
 	group.AddCommand(members...)

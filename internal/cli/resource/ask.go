@@ -24,7 +24,7 @@ func Annotate(ctx context.Context, api client.Client, object client.Object, key,
 }
 
 // AskRepair asks for a repair of an object, and waits for it where that is wanted.
-func (k *Kind[T]) AskRepair(ctx context.Context, s *session.Session, object T, request v1alpha1.RepairRequest, waiting *Waiting) error {
+func (k *Kind[T]) AskRepair(ctx context.Context, s *session.Session, object T, request v1alpha1.RepairRequest, agreement *Agreement, waiting *Waiting) error {
 	api, err := s.Client(ctx)
 	if err != nil {
 		return err
@@ -32,6 +32,9 @@ func (k *Kind[T]) AskRepair(ctx context.Context, s *session.Session, object T, r
 	target := k.Target(object, v1alpha1.OperationRepair)
 	target.Repair = request.String()
 	if target.Earlier, err = tasks(ctx, api, object); err != nil {
+		return err
+	}
+	if err := agreement.Ask(ctx, api, object); err != nil {
 		return err
 	}
 	if err := Annotate(ctx, api, object, v1alpha1.AnnotationRepair, target.Repair); err != nil {
@@ -60,11 +63,12 @@ func tasks(ctx context.Context, api client.Client, object client.Object) (map[ty
 // Repair is the command that has what is in a cloud put right. The check refuses what is in none; may be nil.
 func (k *Kind[T]) Repair(s *session.Session, check func(T) error) *cobra.Command {
 	var waiting Waiting
+	var agreement Agreement
 	name := strings.ToUpper(k.Noun)
 	cmd := &cobra.Command{
 		Use: "repair " + name, Short: "Put right what differs from what was asked for",
 		Long: "repair compares what is in the cloud with what was asked for, and puts right what differs. What failed before is tried anew.\n" +
-			"Where that would lose something it is refused, and says what would have to be agreed to.",
+			"Where that would lose something it is refused, unless that is agreed to by name with --agree-to.",
 		Args:              command.Exactly(name),
 		ValidArgsFunction: k.Complete(s, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -80,9 +84,10 @@ func (k *Kind[T]) Repair(s *session.Session, check func(T) error) *cobra.Command
 					return err
 				}
 			}
-			return k.AskRepair(cmd.Context(), s, object, v1alpha1.RepairRequest{At: s.Now()}, &waiting)
+			return k.AskRepair(cmd.Context(), s, object, v1alpha1.RepairRequest{At: s.Now()}, &agreement, &waiting)
 		},
 	}
+	agreement.AddTo(cmd)
 	waiting.AddTo(cmd, "it is repaired")
 	return cmd
 }

@@ -187,7 +187,8 @@ func showPlan(s *session.Session, noun, name string, task *v1alpha1.Task) error 
 	}
 	hint := "change what is asked for"
 	if len(result.Consent) > 0 {
-		hint = fmt.Sprintf("to agree to it, set the annotation of the %s before the change: %s=%s", noun, v1alpha1.AnnotationConsent, strings.Join(result.Consent, ","))
+		hint = fmt.Sprintf("to agree to it, give upgrade or repair --agree-to='%[3]s'; for any other change, set the annotation %[2]s=%[3]s of the %[1]s before it",
+			noun, v1alpha1.AnnotationConsent, strings.Join(result.Consent, ","))
 	}
 	return exit.Refusedf(hint, "this change would be refused: %s", strings.TrimPrefix(result.Refused, "plan refused: "))
 }

@@ -42,7 +42,7 @@ func Command(s *session.Session) *cobra.Command {
 	byAccount := &resource.Filter{Flag: "account", Usage: "only those of this `account`", Field: "spec.account"}
 	return command.Alias(command.Group("vpc", "Networks, which clusters are in",
 		create(s, kind), kind.List(s, byAccount), kind.Get(s), kind.DeleteWith(s, &resource.Deletion{Forgettable: true}),
-		kind.PlanCommand(s, inCloud), kind.Repair(s, inCloud)), "vpcs", "network", "networks")
+		kind.PlanCommand(s, inCloud), kind.UpgradeCommand(s, inCloud), kind.Repair(s, inCloud)), "vpcs", "network", "networks")
 }
 
 // inCloud refuses a network that is not in a cloud, or not yet.

@@ -208,10 +208,8 @@ func (s *scenario) scale(t *testing.T) {
 func (s *scenario) upgrade(t *testing.T) {
 	testchart.Write(t, s.charts, "aws-load-balancer-controller", "1.13.0", nil)
 	testchart.Index(t, s.charts, "aws-load-balancer-controller", "1.13.0")
-	for _, thing := range []struct{ kind, name string }{{"network", "main"}, {"cluster", "shop"}} {
-		s.Kubectl(t, "patch", thing.kind, thing.name, "-n", byoclab.Team, "--type=merge", "-p", `{"spec":{"infraVersion":"v1.1.0"}}`)
-		s.AwaitRunning(t, thing.kind, thing.name)
-	}
+	s.Cloud(t, "vpc", "upgrade", "main", "--infra-version", "v1.1.0", "--wait")
+	s.Cloud(t, "k8s", "upgrade", "shop", "--infra-version", "v1.1.0", "--wait")
 	if plan := s.Planned(t, "shop", "Update"); !strings.Contains(plan, "0 replaced, 0 destroyed") || !strings.Contains(plan, "aws_iam_role.load_balancer[0]") {
 		t.Errorf("the upgrade was planned as\n%s", plan)
 	}

@@ -166,8 +166,7 @@ func (s *scenario) cancelled(t *testing.T) {
 		}
 		return err
 	})
-	s.Kubectl(t, "annotate", "network", "third", "-n", byoclab.Team, v1alpha1.AnnotationConsent+"=*") // what was cut short is made anew
-	s.Cloud(t, "vpc", "repair", "third", "--wait")
+	s.Cloud(t, "vpc", "repair", "third", "--agree-to", "*", "--wait") // what was cut short is made anew
 	byoclab.Has(t, s.stub.Inventory(), map[string]int{"networks": 2, "subnetworks": 2, "routers": 2})
 }
 

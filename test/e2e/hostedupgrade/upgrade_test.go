@@ -77,7 +77,7 @@ func upgrade(t *testing.T, c *lab.Tenant, version string) {
 			}
 		}
 	}()
-	c.Host.Kubectl(t, "patch", "clusters.plasmacloud.io/own", "-n", namespace, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"version":%q}}`, version))
+	c.Host.Cloud(t, "k8s", "upgrade", "own", "--version", version)
 	running(t, c.Host, "own", version)
 	after := c.AwaitNodes(t, 1)
 	stop()

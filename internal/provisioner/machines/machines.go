@@ -82,8 +82,8 @@ func (p *Provisioner) Steps(operation v1alpha1.Operation, _ *v1alpha1.Cluster) (
 			p.step("control-plane-machines", (*build).ensureMachines),
 			p.step("prerequisites", (*build).prepareHosts),
 			p.step("init", (*build).initialise),
+			p.step("cluster-objects", (*build).applyClusterObjects), // without them no node that joins becomes ready
 			p.step("join-control-plane", (*build).joinControlPlane),
-			p.step("cluster-objects", (*build).applyClusterObjects),
 			p.step(stepNodes, (*build).awaitNodes),
 		), nil
 	case v1alpha1.OperationScale:

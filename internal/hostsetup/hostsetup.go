@@ -124,8 +124,9 @@ type Distribution interface {
 	Prepare(ctx context.Context, host Host, cluster Cluster, role Role, progress func(string)) error
 	// Init makes the host the first of its control plane. Where it is that already, it returns the same.
 	Init(ctx context.Context, host Host, cluster Cluster) (Credentials, error)
-	// JoinControlPlane makes the host a further one of the control plane that first belongs to. One at a time.
-	JoinControlPlane(ctx context.Context, host, first Host, cluster Cluster) error
+	// JoinControlPlane makes the host a further one of the control plane that first belongs to. A datastore takes in one
+	// member at a time: once it has this one, admitted is called, at most once, and the next may join while this one goes on.
+	JoinControlPlane(ctx context.Context, host, first Host, cluster Cluster, admitted func()) error
 	// JoinWorker makes the host a node. The token is that of a bootstrap token: id.secret.
 	JoinWorker(ctx context.Context, host Host, cluster Cluster, token string) error
 	// RemoveMember takes a control-plane host that is lost, by its node's name, out of the cluster's datastore, working on

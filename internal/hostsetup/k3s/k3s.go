@@ -112,8 +112,8 @@ func (d *Distribution) Init(ctx context.Context, host hostsetup.Host, cluster ho
 	return credentials, nil
 }
 
-// JoinControlPlane implements hostsetup.Distribution.
-func (d *Distribution) JoinControlPlane(ctx context.Context, host, first hostsetup.Host, cluster hostsetup.Cluster) error {
+// JoinControlPlane implements hostsetup.Distribution. A server that runs has been admitted; nobody is told before.
+func (d *Distribution) JoinControlPlane(ctx context.Context, host, first hostsetup.Host, cluster hostsetup.Cluster, _ func()) error {
 	const step = "join control plane"
 	begun, err := lastSettings(ctx, step, first, server)
 	if err != nil {

@@ -38,7 +38,7 @@ func TestTheTokenGoesFromServerToServerAndIntoNoCommand(t *testing.T) {
 	w := newWorld(t)
 	ctx, host := newContext(t), w.host(t)
 	w.lay(clusterToken, "K10secret-of-the-cluster")
-	if err := w.distribution.JoinControlPlane(ctx, host, host, w.cluster); err != nil {
+	if err := w.distribution.JoinControlPlane(ctx, host, host, w.cluster, func() {}); err != nil {
 		t.Fatal(err)
 	}
 	if token := w.Do("cat " + tokenFile); strings.TrimSpace(token) != "K10secret-of-the-cluster" {
@@ -55,7 +55,7 @@ func TestTheTokenGoesFromServerToServerAndIntoNoCommand(t *testing.T) {
 		t.Errorf("started %d times, by\n%s", count, w.Do("cat /run/calls"))
 	}
 	w.cluster.HA = false
-	if err := w.distribution.JoinControlPlane(ctx, host, host, w.cluster); err == nil || !strings.Contains(err.Error(), "SQLite") {
+	if err := w.distribution.JoinControlPlane(ctx, host, host, w.cluster, func() {}); err == nil || !strings.Contains(err.Error(), "SQLite") {
 		t.Errorf("a second server of a single one: %v", err)
 	}
 }

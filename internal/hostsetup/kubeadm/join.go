@@ -98,8 +98,15 @@ func (d *Distribution) JoinWorker(ctx context.Context, host hostsetup.Host, clus
 	return d.finish(ctx, host, stepJoin, cluster.CA, part)
 }
 
+// Phases of `kubeadm join` up to where etcd has taken the host in as a member that votes, and those after it, which wait for its
+// API server and for its kubelet.
+const (
+	phasesOfEtcd  = "preflight,control-plane-prepare,check-etcd,kubelet-start,etcd-join"
+	phasesOfPlane = "kubelet-wait-bootstrap,control-plane-join,wait-control-plane"
+)
+
 // JoinControlPlane implements hostsetup.Distribution.
-func (d *Distribution) JoinControlPlane(ctx context.Context, host, first hostsetup.Host, cluster hostsetup.Cluster) error {
+func (d *Distribution) JoinControlPlane(ctx context.Context, host, first hostsetup.Host, cluster hostsetup.Cluster, admitted func()) error {
 	part, err := d.isPart(ctx, host, stepJoinPlane, cluster)
 	if err != nil {
 		return err
@@ -114,7 +121,11 @@ func (d *Distribution) JoinControlPlane(ctx context.Context, host, first hostset
 		if err != nil {
 			return err
 		}
-		if err := d.join(ctx, host, stepJoinPlane, cluster, token, key); err != nil {
+		if err := d.join(ctx, host, stepJoinPlane, cluster, token, key, "--skip-phases="+phasesOfPlane); err != nil {
+			return err
+		}
+		admitted()
+		if err := d.join(ctx, host, stepJoinPlane, cluster, token, key, "--skip-phases="+phasesOfEtcd); err != nil {
 			return err
 		}
 	}
@@ -142,7 +153,7 @@ func (d *Distribution) invite(ctx context.Context, first hostsetup.Host, cluster
 }
 
 // join runs `kubeadm join`.
-func (d *Distribution) join(ctx context.Context, host hostsetup.Host, step string, cluster hostsetup.Cluster, token, key string) error {
+func (d *Distribution) join(ctx context.Context, host hostsetup.Host, step string, cluster hostsetup.Cluster, token, key string, flags ...string) error {
 	discovery, err := discovery(cluster)
 	if err != nil {
 		return err
@@ -151,7 +162,7 @@ func (d *Distribution) join(ctx context.Context, host hostsetup.Host, step strin
 	if err != nil {
 		return err
 	}
-	return d.run(ctx, host, step, config, map[string][]byte{path.Base(discoveryFile): discovery}, "join")
+	return d.run(ctx, host, step, config, map[string][]byte{path.Base(discoveryFile): discovery}, append([]string{"join"}, flags...)...)
 }
 
 // discovery is a kubeconfig that knows the cluster, and nobody's credentials.

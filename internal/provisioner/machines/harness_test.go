@@ -317,10 +317,11 @@ func (h *hosts) Init(_ context.Context, host hostsetup.Host, _ hostsetup.Cluster
 	return h.keys, h.did("init %s", host.Name)
 }
 
-func (h *hosts) JoinControlPlane(_ context.Context, host, first hostsetup.Host, c hostsetup.Cluster) error {
+func (h *hosts) JoinControlPlane(_ context.Context, host, first hostsetup.Host, c hostsetup.Cluster, admitted func()) error {
 	if len(c.CA) == 0 {
 		return errors.New("there is no authority")
 	}
+	admitted()
 	return h.did("join %s by %s", host.Name, first.Name)
 }
 

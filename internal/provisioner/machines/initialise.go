@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	certutil "k8s.io/client-go/util/cert"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
@@ -126,8 +128,8 @@ func (b *build) due(kubeconfigs map[string][]byte) bool {
 	return certificates[0].NotAfter.Sub(b.Clock.Now()) < lifetime/pki.RenewalFraction
 }
 
-// joinControlPlane joins the machines that are not in the control plane yet, one at a time: a datastore takes in one
-// member after the other.
+// joinControlPlane joins the machines that are not in the control plane yet: each once the datastore has taken in the one before
+// it, and while that one's API server starts.
 func (b *build) joinControlPlane(ctx context.Context) error {
 	machines, err := b.controlPlane(ctx)
 	if err != nil {
@@ -145,23 +147,34 @@ func (b *build) joinControlPlane(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	joining, joinCtx := errgroup.WithContext(ctx)
 	for i := range machines {
 		m := &machines[i]
 		if isMember(members, m.Name) {
 			continue
 		}
 		b.Scope.Report("%s joins the control plane, %d of %d", m.Name, i+1, len(machines))
-		if err := b.join(ctx, distribution, m, described); err != nil {
-			return err
+		admitted := make(chan struct{})
+		admit := sync.OnceFunc(func() { close(admitted) })
+		joining.Go(func() error {
+			defer admit()
+			if err := b.join(joinCtx, distribution, m, described, admit); err != nil {
+				return err
+			}
+			return b.enter(joinCtx, m)
+		})
+		<-admitted
+		if joinCtx.Err() != nil {
+			break // it has failed
 		}
-		if err := b.enter(ctx, m); err != nil {
-			return err
-		}
+	}
+	if err := joining.Wait(); err != nil {
+		return err
 	}
 	return b.removeSurplus(ctx, distribution)
 }
 
-func (b *build) join(ctx context.Context, distribution hostsetup.Distribution, m *v1alpha1.Machine, described hostsetup.Cluster) error {
+func (b *build) join(ctx context.Context, distribution hostsetup.Distribution, m *v1alpha1.Machine, described hostsetup.Cluster, admitted func()) error {
 	first, err := b.first(ctx)
 	if err != nil {
 		return err
@@ -174,7 +187,7 @@ func (b *build) join(ctx context.Context, distribution hostsetup.Distribution, m
 	if err != nil {
 		return err
 	}
-	return b.Unless(ctx, func(ctx context.Context) error { return distribution.JoinControlPlane(ctx, host, through, described) })
+	return b.Unless(ctx, func(ctx context.Context) error { return distribution.JoinControlPlane(ctx, host, through, described, admitted) })
 }
 
 // awaitNodes waits until all nodes are ready, those of the control plane too.

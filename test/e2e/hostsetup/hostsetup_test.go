@@ -218,7 +218,7 @@ func (w *world) joinWorker(t *testing.T) {
 func (w *world) joinControlPlane(t *testing.T) {
 	for _, host := range w.planes[1:] {
 		began := time.Now()
-		if err := w.distribution.JoinControlPlane(t.Context(), host, w.planes[0], w.cluster); err != nil {
+		if err := w.distribution.JoinControlPlane(t.Context(), host, w.planes[0], w.cluster, func() {}); err != nil {
 			t.Fatalf("%v\n%s", err, w.journal(host))
 		}
 		t.Logf("%s: %.1f s", host.Name, time.Since(began).Seconds())
@@ -293,7 +293,7 @@ func (w *world) repeat(t *testing.T) {
 	if err != nil || string(credentials.CA) != string(w.cluster.CA) {
 		t.Errorf("init once more: other credentials, or %v", err)
 	}
-	if err := w.distribution.JoinControlPlane(t.Context(), w.planes[1], w.planes[0], w.cluster); err != nil {
+	if err := w.distribution.JoinControlPlane(t.Context(), w.planes[1], w.planes[0], w.cluster, func() {}); err != nil {
 		t.Error(err)
 	}
 	if err := w.distribution.JoinWorker(t.Context(), w.worker, w.cluster, "abcdef.0123456789abcdef"); err != nil {

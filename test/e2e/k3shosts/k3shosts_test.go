@@ -221,7 +221,7 @@ func highlyAvailable(t *testing.T, f *fleet, d hostsetup.Distribution) {
 		}
 		cluster.CA = made.CA
 		for _, host := range hosts[1:3] {
-			if err := d.JoinControlPlane(t.Context(), host, hosts[0], cluster); err != nil {
+			if err := d.JoinControlPlane(t.Context(), host, hosts[0], cluster, func() {}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -237,7 +237,7 @@ func highlyAvailable(t *testing.T, f *fleet, d hostsetup.Distribution) {
 		if err != nil || string(again.CA) != string(cluster.CA) {
 			t.Errorf("Init again: another authority, or %v", err)
 		}
-		if err := d.JoinControlPlane(t.Context(), hosts[1], hosts[0], cluster); err != nil {
+		if err := d.JoinControlPlane(t.Context(), hosts[1], hosts[0], cluster, func() {}); err != nil {
 			t.Error(err)
 		}
 		if after := on(t, hosts[1], "systemctl", "show", "--property", "MainPID", "k8shost-server.service"); after != before {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -66,8 +67,18 @@ func describeCluster(c *v1alpha1.Cluster, e base.Endpoint, home, version string)
 	}
 }
 
-// prepareHosts looks at all machines of the control plane and installs what they need, on all at once.
-func (b *build) prepareHosts(ctx context.Context) error {
+// prepareMembers prepares the machines that are in the control plane: of a new one, the one that it begins with.
+func (b *build) prepareMembers(ctx context.Context) error {
+	return b.prepareHosts(ctx, func(member bool) bool { return member })
+}
+
+// prepareOthers prepares the machines that are to join it.
+func (b *build) prepareOthers(ctx context.Context) error {
+	return b.prepareHosts(ctx, func(member bool) bool { return !member })
+}
+
+// prepareHosts looks at machines of the control plane and installs what they need, on all at once.
+func (b *build) prepareHosts(ctx context.Context, which func(member bool) bool) error {
 	distribution, err := b.distribution()
 	if err != nil {
 		return err
@@ -80,6 +91,11 @@ func (b *build) prepareHosts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	members, err := b.members(ctx)
+	if err != nil {
+		return err
+	}
+	machines = slices.DeleteFunc(machines, func(m v1alpha1.Machine) bool { return !which(isMember(members, m.Name)) })
 	report := b.reporter()
 	return b.Unless(ctx, func(ctx context.Context) error {
 		return b.onAll(ctx, machines, func(ctx context.Context, host hostsetup.Host, _ *v1alpha1.Machine) error {

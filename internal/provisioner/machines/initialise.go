@@ -20,9 +20,17 @@ import (
 	"plasmacloud.io/plasmacloud/internal/task"
 )
 
-// initialise makes the first machine a control plane, keeps its keys, and tells workers how to join: they do from then
-// on, while the other machines of the control plane do.
+// initialise begins the control plane, and prepares the other machines meanwhile.
 func (b *build) initialise(ctx context.Context) error {
+	parts, ctx := errgroup.WithContext(ctx)
+	parts.Go(func() error { return b.prepareOthers(ctx) })
+	parts.Go(func() error { return b.beginControlPlane(ctx) })
+	return parts.Wait()
+}
+
+// beginControlPlane makes the first machine a control plane, keeps its keys, and tells workers how to join: they do from then
+// on, while the other machines of the control plane do.
+func (b *build) beginControlPlane(ctx context.Context) error {
 	described, err := b.describe(ctx)
 	if err != nil {
 		return err

@@ -80,7 +80,7 @@ func (p *Provisioner) Steps(operation v1alpha1.Operation, _ *v1alpha1.Cluster) (
 		}
 		return append(steps,
 			p.step("control-plane-machines", (*build).ensureMachines),
-			p.step("prerequisites", (*build).prepareHosts),
+			p.step("prerequisites", (*build).prepareMembers),
 			p.step("init", (*build).initialise),
 			p.step("cluster-objects", (*build).applyClusterObjects), // without them no node that joins becomes ready
 			p.step("join-control-plane", (*build).joinControlPlane),

@@ -211,7 +211,7 @@ func (s *scenario) upgrade(t *testing.T) {
 	s.Cloud(t, "vpc", "upgrade", "main", "--infra-version", "v1.1.0", "--wait")
 	s.Cloud(t, "k8s", "upgrade", "shop", "--infra-version", "v1.1.0", "--wait")
 	if plan := s.Planned(t, "shop", "Update"); !strings.Contains(plan, "0 replaced, 0 destroyed") || !strings.Contains(plan, "aws_iam_role.load_balancer[0]") {
-		t.Errorf("the upgrade was planned as\n%s", plan)
+		t.Errorf("the upgrade was planned as\n%s\nof\n%s", plan, s.Kubectl(t, "get", "tasks", "-n", byoclab.Team))
 	}
 	if shown := s.addons(t); strings.TrimSpace(shown) != "True" {
 		t.Errorf("of add-ons it says %s", shown)

@@ -51,10 +51,7 @@ func TestByocAzure(t *testing.T) {
 	lab.Step(t, "scale", l.Scale)
 	lab.Step(t, "drift", func(t *testing.T) {
 		l.Drift(t, func() int {
-			return stub.Change("agentpools", func(pool map[string]any) {
-				properties, _ := pool["properties"].(map[string]any)
-				properties["count"] = 9
-			})
+			return stub.Change("managedclusters", func(cluster map[string]any) { cluster["tags"] = map[string]any{"whose": "ours"} })
 		})
 	})
 	lab.Step(t, "deployers are killed in a busy cloud", func(t *testing.T) {

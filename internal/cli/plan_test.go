@@ -153,7 +153,11 @@ func TestRepairAndForgetAreAskedFor(t *testing.T) {
 	if annotation(&v1alpha1.Network{}, "main", v1alpha1.AnnotationRepair) == "" || annotation(&v1alpha1.Bucket{}, "assets", v1alpha1.AnnotationRepair) == "" {
 		t.Error("no repair was asked for")
 	}
-	if agreed := annotation(&v1alpha1.Bucket{}, "assets", v1alpha1.AnnotationConsent); agreed != "aws_s3_bucket.this,x[0]" {
+	var quiet, noted buffer
+	if code := w.start(t.Context(), "", &quiet, &noted, "bucket", "upgrade", "assets", "--infra-version", "v1.0.1"); code != 0 {
+		t.Errorf("an upgrade ended with %d\n%s", code, noted.String())
+	}
+	if agreed := annotation(&v1alpha1.Bucket{}, "assets", v1alpha1.AnnotationConsent); agreed != "aws_s3_bucket.this,x[0]" { // also after an upgrade that agrees to nothing
 		t.Errorf("agreed to %q", agreed)
 	}
 	for args, code := range map[string]int{

@@ -99,7 +99,11 @@ func (k *Kind[T]) Upgrade(ctx context.Context, s *session.Session, object T, ver
 	if u.InfraVersion != "" {
 		spec["infraVersion"], said = u.InfraVersion, append(said, "infra version "+u.InfraVersion)
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": u.annotations()}, "spec": spec})
+	change := map[string]any{"spec": spec}
+	if agreed := u.annotations(); agreed != nil { // null would take all annotations away
+		change["metadata"] = map[string]any{"annotations": agreed}
+	}
+	patch, err := json.Marshal(change)
 	if err != nil {
 		return err
 	}

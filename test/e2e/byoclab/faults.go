@@ -2,10 +2,16 @@ package byoclab
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"plasmacloud.io/plasmacloud/internal/terraform/translate"
 	"plasmacloud.io/plasmacloud/test/e2e/lab"
 	"plasmacloud.io/plasmacloud/test/stub/ledger"
 )
@@ -34,21 +40,21 @@ func (l *Life) Killed(t *testing.T, first string, made map[string]int, faults ..
 		l.Stub.Spoil(fault)
 	}
 	l.Cloud(t, "vpc", "create", "--name", "second", "--account", "prod", "--cidr", "10.1.0.0/16")
+	stack := l.stackOf(t, "second")
 	lab.Eventually(t, 2*time.Minute, "something is made", func() error {
 		if made := l.Stub.Created()[first]; made == before[first] {
 			return fmt.Errorf("%d %s", made, first)
 		}
 		return nil
 	})
-	const stack = "default.network.second"
-	KillDeployer(t, stack)
+	killDeployer(t, stack)
 	lab.Eventually(t, 2*time.Minute, "another one goes on", func() error {
 		if at := deployersOf(t, stack); len(at) != 1 {
 			return fmt.Errorf("%d work on it", len(at))
 		}
 		return nil
 	})
-	KillDeployer(t, stack)
+	killDeployer(t, stack)
 	lab.Eventually(t, 4*time.Minute, "it is made all the same", func() error {
 		phase, err := l.TryKubectl("get", "network", "second", "-n", Team, "-o", "jsonpath={.status.phase}")
 		if err == nil && phase != "RUNNING" {
@@ -68,6 +74,39 @@ func (l *Life) Killed(t *testing.T, first string, made map[string]int, faults ..
 			l.second[kind] = count - had[kind]
 		}
 	}
+}
+
+// stackOf is the stack of a network. Its name is like no other's: scenarios run side by side.
+func (l *Life) stackOf(t *testing.T, network string) string {
+	t.Helper()
+	return translate.StackName("default", "network", network, l.Kubectl(t, "get", "network", network, "-n", Team, "-o", "jsonpath={.metadata.uid}"))
+}
+
+// killDeployer ends the deployer of a stack with -9, and with it all that runs in its container.
+func killDeployer(t *testing.T, stack string) {
+	t.Helper()
+	at := deployersOf(t, stack)
+	if len(at) != 1 {
+		t.Fatalf("%d programs work on %s", len(at), stack)
+	}
+	must(t, syscall.Kill(at[0], syscall.SIGKILL))
+}
+
+// deployersOf are the processes that work on a stack.
+func deployersOf(t *testing.T, stack string) (pids []int) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	must(t, err)
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil || !slices.Contains(strings.Split(string(content), "\x00"), "--stack="+stack) {
+			continue // it has ended, or is another one
+		}
+		pid, err := strconv.Atoi(strings.Split(file, "/")[2])
+		must(t, err)
+		pids = append(pids, pid)
+	}
+	return pids
 }
 
 // Revoked takes the credentials away: the account says so, and the second network, which nobody can remove any more, is

@@ -179,7 +179,7 @@ func (l *Life) removeNetwork(t *testing.T, first string) {
 		l.made(t, "vpc", "delete", "main", "--yes")
 		return
 	}
-	before := l.Stub.Inventory()[first]
+	before, stack := l.Stub.Inventory()[first], l.stackOf(t, "main")
 	l.Cloud(t, "vpc", "delete", "main", "--yes")
 	lab.Eventually(t, 2*time.Minute, "something is removed", func() error {
 		if there := l.Stub.Inventory()[first]; there >= before {
@@ -187,7 +187,7 @@ func (l *Life) removeNetwork(t *testing.T, first string) {
 		}
 		return nil
 	})
-	KillDeployer(t, "default.network.main")
+	killDeployer(t, stack)
 	lab.Eventually(t, 4*time.Minute, "it is removed all the same", func() error {
 		left, err := l.TryKubectl("get", "networks", "-n", Team, "-o", "jsonpath={.items[*].metadata.name}")
 		if err == nil && strings.Contains(left, "main") {

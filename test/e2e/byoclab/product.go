@@ -11,11 +11,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -129,33 +125,6 @@ func (p Product) AwaitRunning(t *testing.T, kind, name string) {
 		}
 		return err
 	})
-}
-
-// KillDeployer ends the deployer of a stack with -9, and with it all that runs in its container.
-func KillDeployer(t *testing.T, stack string) {
-	t.Helper()
-	at := deployersOf(t, stack)
-	if len(at) != 1 {
-		t.Fatalf("%d programs work on %s", len(at), stack)
-	}
-	must(t, syscall.Kill(at[0], syscall.SIGKILL))
-}
-
-// deployersOf are the processes that work on a stack.
-func deployersOf(t *testing.T, stack string) (pids []int) {
-	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	must(t, err)
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil || !strings.Contains(string(content), "\x00--stack="+stack+".") {
-			continue // it has ended, or is another one
-		}
-		pid, err := strconv.Atoi(strings.Split(file, "/")[2])
-		must(t, err)
-		pids = append(pids, pid)
-	}
-	return pids
 }
 
 // NobodyTells looks for a credential in all that people and programs get to see.

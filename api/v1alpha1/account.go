@@ -146,6 +146,10 @@ type AccountDeployer struct {
 // +kubebuilder:validation:XValidation:rule="self.provider != 'GCP' || has(self.credentials) || (has(self.gcp) && has(self.gcp.workloadIdentityProvider) && size(self.gcp.workloadIdentityProvider) > 0)",reason=FieldValueRequired,fieldPath=".credentials",message="an account of provider GCP needs a Secret with a key, or a provider to federate with in spec.gcp.workloadIdentityProvider"
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Azure' || has(self.credentials)",reason=FieldValueRequired,fieldPath=".credentials",message="an account of provider Azure needs a Secret with the client's secret or certificate"
 // +kubebuilder:validation:XValidation:rule="!has(self.deployer) || self.provider in ['AWS', 'GCP', 'Azure']",reason=FieldValueForbidden,fieldPath=".deployer",message="it is only for accounts of clouds; remove it, or set spec.provider"
+// +kubebuilder:validation:XValidation:rule="!has(self.state) || self.provider in ['AWS', 'GCP', 'Azure']",reason=FieldValueForbidden,fieldPath=".state",message="it is only for accounts of clouds; remove it, or set spec.provider"
+// +kubebuilder:validation:XValidation:rule="!has(self.state) || self.state.type in ['Platform', 'Postgres'] || (self.state.type == 'S3' && self.provider == 'AWS') || (self.state.type == 'GCS' && self.provider == 'GCP') || (self.state.type == 'AzureRM' && self.provider == 'Azure')",reason=FieldValueInvalid,fieldPath=".state.type",message="the account's credentials do not open it: S3 is for provider AWS, GCS for GCP, AzureRM for Azure, Platform and Postgres for all of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.state) || self.state.type != 'Postgres' || has(self.credentials)",reason=FieldValueRequired,fieldPath=".credentials",message="states in PostgreSQL need a Secret with the connection string under the key PG_CONN_STR"
+// +kubebuilder:validation:XValidation:rule="has(self.state) == has(oldSelf.state) && (!has(self.state) || self.state == oldSelf.state)",reason=FieldValueForbidden,fieldPath=".state",message="it cannot change: states are not moved, and without them nobody would know what there is; make a new account"
 // +kubebuilder:validation:XValidation:rule="!has(self.ssh) || self.provider == 'SSH'",reason=FieldValueForbidden,fieldPath=".ssh",message="it is only for provider SSH; remove it, or set spec.provider"
 // +kubebuilder:validation:XValidation:rule="!has(self.aws) || self.provider == 'AWS'",reason=FieldValueForbidden,fieldPath=".aws",message="it is only for provider AWS; remove it, or set spec.provider"
 // +kubebuilder:validation:XValidation:rule="!has(self.gcp) || self.provider == 'GCP'",reason=FieldValueForbidden,fieldPath=".gcp",message="it is only for provider GCP; remove it, or set spec.provider"
@@ -178,6 +182,9 @@ type AccountSpec struct {
 	// Deployer is who does the work, for providers that are clouds; the platform itself where it is not given.
 	// +optional
 	Deployer *AccountDeployer `json:"deployer,omitempty"`
+	// State is where the states of what is made are, for providers that are clouds; with the platform where it is not given.
+	// +optional
+	State *AccountState `json:"state,omitempty"`
 }
 
 // HashDeployerToken is what is kept of a token.

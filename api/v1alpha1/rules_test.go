@@ -27,7 +27,7 @@ type example struct {
 
 // examples are those of all rules in CEL; TestEveryRuleHasAnExample keeps the list whole.
 func examples() []example {
-	return slices.Concat(identityExamples(), accountExamples(), networkExamples(), clusterExamples(), versionExamples(),
+	return slices.Concat(identityExamples(), accountExamples(), stateExamples(), networkExamples(), clusterExamples(), versionExamples(),
 		clusterTransitions(), cloudExamples(), nodeGroupExamples(), ownedExamples(),
 		templateExamples("Cluster", "nodeGroups: {w: {", "}}", "spec.nodeGroups[w]"),
 		templateExamples("NodeGroup", "cluster: dev, group: w, replicas: 2, template: {", "}", "spec.template"))

@@ -32,12 +32,21 @@ type client struct {
 var _ Platform = (*client)(nil)
 
 func newClient(base, token string, ca []byte, stack string, turn Turn) (*client, error) {
+	reach, err := reach(ca)
+	if err != nil {
+		return nil, err
+	}
+	return &client{http: reach, base: base, token: token, stack: stack, turn: turn}, nil
+}
+
+// reach talks to the platform, which its own authority has signed for.
+func reach(ca []byte) (*http.Client, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(ca) {
 		return nil, errors.New("reach the platform: its certificate authority is no certificate")
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}}
-	return &client{http: &http.Client{Transport: transport, Timeout: requestTimeout}, base: base, token: token, stack: stack, turn: turn}, nil
+	return &http.Client{Transport: transport, Timeout: requestTimeout}, nil
 }
 
 // Order implements Platform.

@@ -49,6 +49,8 @@ type Request struct {
 	Consent            []string `json:"consent,omitempty"`
 	OpenAPI            bool     `json:"openAPI,omitempty"`
 	DeletionProtection bool     `json:"deletionProtection,omitempty"`
+	// Backend is where the state is, if the account keeps it: the platform has a copy. Nil where the platform keeps it.
+	Backend *terraform.Backend `json:"backend,omitempty"`
 }
 
 // Turn is one attempt at an operation.
@@ -62,6 +64,8 @@ type Order struct {
 	Request
 	// Adopt says that an earlier attempt may have left things in the cloud that no state knows.
 	Adopt bool `json:"adopt,omitempty"`
+	// Earlier are the hosts of earlier attempts, whose turns are over: a lock that one of them has left is nobody's.
+	Earlier []string `json:"earlier,omitempty"`
 	// Environment has the credentials.
 	Environment map[string]string `json:"environment"`
 }
@@ -93,7 +97,9 @@ const (
 // Report is how far an operation is.
 type Report struct {
 	Turn
-	Phase Phase `json:"phase"`
+	// Host that the deployer runs on, by the name that locks have of it.
+	Host  string `json:"host,omitempty"`
+	Phase Phase  `json:"phase"`
 	// Message is what happens just now.
 	Message string `json:"message,omitempty"`
 	// Plan in words, and how many resources it touches, once it is known.

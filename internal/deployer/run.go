@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -79,9 +80,12 @@ func Run(ctx context.Context, config Config) error {
 		}
 		config.Platform = client
 	}
-	d := &deployment{Config: config, current: Report{Turn: config.Turn}}
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	d := &deployment{Config: config, current: Report{Turn: config.Turn, Host: host}}
 	defer d.clean()
-	var err error
 	if d.order, err = d.Platform.Order(ctx); err != nil {
 		return err
 	}
@@ -96,10 +100,14 @@ func Run(ctx context.Context, config Config) error {
 		d.current.Phase = Succeeded
 	}
 	d.current.Message = ""
-	// What was done has to be told, also by one who is asked to end.
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastReport)
+	last, cancel := ending(ctx)
 	defer cancel()
 	return errors.Join(err, d.Platform.Report(last, d.current))
+}
+
+// ending is for what has to be told when all is done, also by one who is asked to end.
+func ending(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), lastReport)
 }
 
 func (d *deployment) run(ctx context.Context) error {
@@ -118,13 +126,57 @@ func (d *deployment) run(ctx context.Context) error {
 	if err := workspace.Init(ctx); err != nil {
 		return err
 	}
-	if err := d.adopt(ctx, workspace); err != nil {
+	if d.order.Backend != nil && d.order.Operation != Plan { // which changes nothing that the platform would have to know
+		err = d.mirrored(ctx, workspace)
+	} else {
+		err = d.operate(ctx, workspace)
+	}
+	if err != nil {
 		return err
 	}
-	if err := d.tell(ctx, func(r *Report) { r.Message = "planning" }); err != nil {
+	return workspace.Close()
+}
+
+// mirrored does the operation on a stack whose state the account keeps, and copies that for the platform: before, as an
+// earlier attempt may not have come to it, and after, whatever came of it.
+func (d *deployment) mirrored(ctx context.Context, workspace *terraform.Workspace) error {
+	copied, err := newMirror(d.Server+PathStates+"/"+d.Stack, d.Token, d.CA, d.order.Operation)
+	if err != nil {
 		return err
 	}
-	plan, err := workspace.Plan(ctx, terraform.PlanOptions{Destroy: d.order.Operation == Destroy})
+	if err := copied.hold(ctx); err != nil {
+		return err
+	}
+	update := func(ctx context.Context) error {
+		raw, err := workspace.Pull(ctx)
+		if err != nil {
+			return err
+		}
+		return copied.update(ctx, raw)
+	}
+	err = update(ctx)
+	begun := err == nil
+	if begun {
+		err = d.operate(ctx, workspace)
+	}
+	last, cancel := ending(ctx)
+	defer cancel()
+	if begun && !errors.Is(err, ErrReplaced) {
+		err = errors.Join(err, update(last))
+	}
+	return errors.Join(err, copied.release(last))
+}
+
+// operate plans, has the plan checked, and applies it.
+func (d *deployment) operate(ctx context.Context, workspace *terraform.Workspace) error {
+	plan, err := d.plan(ctx, workspace)
+	var locked *terraform.LockError
+	if errors.As(err, &locked) && d.left(locked) {
+		if err := d.unlock(ctx, workspace, locked); err != nil {
+			return err
+		}
+		plan, err = d.plan(ctx, workspace)
+	}
 	if err != nil {
 		return err
 	}
@@ -138,7 +190,7 @@ func (d *deployment) run(ctx context.Context) error {
 	err = policy.Check(plan)
 	if d.order.Operation == Plan {
 		d.preview(plan, policy, err)
-		return workspace.Close()
+		return nil
 	}
 	if err != nil {
 		return err
@@ -146,10 +198,37 @@ func (d *deployment) run(ctx context.Context) error {
 	if err := d.tell(ctx, func(r *Report) { r.Phase, r.Message = Applying, fmt.Sprintf("0/%d", len(plan.Changes)) }); err != nil {
 		return err
 	}
-	if err := d.apply(ctx, workspace, plan); err != nil {
+	return d.apply(ctx, workspace, plan)
+}
+
+// plan finds out what is to be done, once what was left behind belongs to the stack.
+func (d *deployment) plan(ctx context.Context, workspace *terraform.Workspace) (*terraform.Plan, error) {
+	if err := d.adopt(ctx, workspace); err != nil {
+		return nil, err
+	}
+	if err := d.tell(ctx, func(r *Report) { r.Message = "planning" }); err != nil {
+		return nil, err
+	}
+	return workspace.Plan(ctx, terraform.PlanOptions{Destroy: d.order.Operation == Destroy})
+}
+
+// left tells whether a lock was left behind by an earlier deployer of this stack. The platform has taken those in its own
+// backend away, and PostgreSQL does so when a connection ends: what it tells of a lock's owner is not the owner.
+func (d *deployment) left(lock *terraform.LockError) bool {
+	if d.order.Backend == nil || d.order.Backend.Type == terraform.BackendPostgres {
+		return false
+	}
+	host := lock.Who[strings.LastIndex(lock.Who, "@")+1:]
+	return slices.Contains(d.order.Earlier, host)
+}
+
+// unlock takes such a lock away, if the turn is still this one's.
+func (d *deployment) unlock(ctx context.Context, workspace *terraform.Workspace, lock *terraform.LockError) error {
+	if err := d.tell(ctx, func(r *Report) { r.Message = "taking the lock away that an earlier deployer has left" }); err != nil {
 		return err
 	}
-	return workspace.Close()
+	d.Log.InfoContext(ctx, "lock taken away from a deployer that is no more", "stack", d.Stack, "lock", lock.ID, "who", lock.Who, "since", lock.Created)
+	return workspace.ForceUnlock(ctx, lock.ID)
 }
 
 // preview tells what a plan would do, and whether it would be done.
@@ -197,16 +276,24 @@ func (d *deployment) open() (*terraform.Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	backend := terraform.HTTPBackend(d.Server+PathStates+"/"+d.Stack, state.TokenUser, d.Token)
-	backend.Environment["TF_HTTP_CLIENT_CA_CERTIFICATE_PEM"] = string(d.CA)
 	if err := d.trust(d.order.Environment); err != nil {
 		return nil, err
 	}
 	d.goDirect(d.order.Environment)
 	return driver.Open(terraform.Stack{
 		Name: d.Stack, Configuration: terraform.Configuration{Files: files, Lock: lock}, Variables: d.order.Variables,
-		Backend: backend, Environment: d.order.Environment,
+		Backend: d.backend(), Environment: d.order.Environment,
 	})
+}
+
+// backend is where the state is.
+func (d *deployment) backend() terraform.Backend {
+	if d.order.Backend != nil {
+		return *d.order.Backend
+	}
+	backend := terraform.HTTPBackend(d.Server+PathStates+"/"+d.Stack, state.TokenUser, d.Token)
+	backend.Environment["TF_HTTP_CLIENT_CA_CERTIFICATE_PEM"] = string(d.CA)
+	return backend
 }
 
 // trust lets the engine trust further authorities. Those of the system it finds in their folder all the same.

@@ -37,6 +37,10 @@ func NewRedactor(secrets ...string) *Redactor {
 			forms = append(forms, shapes(trimmed)...)
 		}
 		forms = append(forms, shapes(secret)...)
+		if address, err := url.Parse(strings.TrimSpace(secret)); err == nil && address.User != nil { // so is what is secret of an address
+			password, _ := address.User.Password()
+			forms = append(forms, shapes(password)...)
+		}
 		var document map[string]any // a key file: its parts are secrets too
 		if json.Unmarshal([]byte(secret), &document) == nil {
 			for name, value := range document {

@@ -196,8 +196,8 @@ func (w *Workspace) Import(ctx context.Context, address, id string) error {
 	return nil
 }
 
-// State lists the addresses of all resources that the stack has, with the cloud's names for them.
-func (w *Workspace) State(ctx context.Context) (map[string]string, error) {
+// Pull returns the state as it is in the backend, with all secrets in it; nothing where there is none yet.
+func (w *Workspace) Pull(ctx context.Context) ([]byte, error) {
 	engine, err := w.engine()
 	if err != nil {
 		return nil, w.fail(ctx, "read state of", nil, err)
@@ -206,7 +206,16 @@ func (w *Workspace) State(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, w.fail(ctx, "read state of", nil, err)
 	}
-	resources, err := ReadState([]byte(raw))
+	return bytes.TrimSpace([]byte(raw)), nil
+}
+
+// State lists the addresses of all resources that the stack has, with the cloud's names for them.
+func (w *Workspace) State(ctx context.Context) (map[string]string, error) {
+	raw, err := w.Pull(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resources, err := ReadState(raw)
 	if err != nil {
 		return nil, w.fail(ctx, "read state of", nil, err)
 	}

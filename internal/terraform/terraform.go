@@ -97,10 +97,18 @@ type Configuration struct {
 // Backend is where a state is: a type of backend that the engine knows, and its settings. What is secret of it goes
 // into the environment.
 type Backend struct {
-	Type        string
-	Settings    map[string]any
-	Environment map[string]string
+	Type        string            `json:"type"`
+	Settings    map[string]any    `json:"settings"`
+	Environment map[string]string `json:"-"`
 }
+
+// Types of backends that states can be in besides the platform's own.
+const (
+	BackendS3       = "s3"
+	BackendGCS      = "gcs"
+	BackendAzureRM  = "azurerm"
+	BackendPostgres = "pg"
+)
 
 // HTTPBackend is the platform's own, at the address of the stack's state.
 func HTTPBackend(address, user, token string) Backend {

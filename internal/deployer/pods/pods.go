@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -83,6 +84,9 @@ type record struct {
 	// Adopt: something may have been left behind.
 	Adopt  bool            `json:"adopt,omitempty"`
 	Report deployer.Report `json:"report"`
+	// Host of this attempt, and Earlier those of the ones before it, since one has succeeded.
+	Host    string   `json:"host,omitempty"`
+	Earlier []string `json:"earlier,omitempty"`
 	// Applied is the last request that was made to change something, where the latest one only looks.
 	Applied *deployer.Request `json:"applied,omitempty"`
 	// Offered says that remote deployers may come for it, and Lease who has.
@@ -106,6 +110,21 @@ func (r *record) leaves() bool {
 		return r.Adopt
 	}
 	return r.Report.Phase != deployer.Succeeded
+}
+
+// maxEarlier is how many hosts are remembered: who comes next takes the lock away that one has left.
+const maxEarlier = 20
+
+// hosts are those that may have left a lock behind.
+func (r *record) hosts() []string {
+	if r.Report.Phase == deployer.Succeeded {
+		return nil
+	}
+	hosts := r.Earlier
+	if r.Host != "" && !slices.Contains(hosts, r.Host) {
+		hosts = append(slices.Clone(hosts), r.Host)
+	}
+	return hosts[max(0, len(hosts)-maxEarlier):]
 }
 
 // applied is the last request that was made to change something.
@@ -187,7 +206,7 @@ func (d *Deployments) Ensure(ctx context.Context, request deployer.Request) (dep
 	case other && worker.begun && worker.alive && !r.Report.Finished():
 		return deployer.Report{Phase: deployer.Pending, Message: "waits for an operation that was begun earlier: " + r.Report.Message}, nil
 	case other: // what it came to is in the state
-		next := &record{Request: request, Attempt: 1, Adopt: r.leaves(), secret: r.secret}
+		next := &record{Request: request, Attempt: 1, Adopt: r.leaves(), Earlier: r.hosts(), secret: r.secret}
 		before := r.applied()
 		if request.Operation == deployer.Destroy && request.Variables == nil && before != nil {
 			next.Request.Variables, next.Request.InfraVersion = before.Variables, before.InfraVersion
@@ -201,7 +220,7 @@ func (d *Deployments) Ensure(ctx context.Context, request deployer.Request) (dep
 	case r.Report.Phase == deployer.Failed:
 		return d.told(ctx, r, r.Report)
 	case r.Report.Attempt != r.Attempt: // an earlier one failed, and that was told
-		again := &record{Request: r.Request, Attempt: r.Attempt + 1, Adopt: r.Adopt, Applied: r.Applied, secret: r.secret}
+		again := &record{Request: r.Request, Attempt: r.Attempt + 1, Adopt: r.Adopt, Earlier: r.hosts(), Applied: r.Applied, secret: r.secret}
 		d.Log.InfoContext(ctx, "deployment begins anew", "stack", request.Stack, "operation", request.ID, "attempt", again.Attempt)
 		return d.begin(ctx, again)
 	case !worker.alive:
@@ -312,12 +331,12 @@ func (d *Deployments) order(ctx context.Context, r *record) (*deployer.Order, er
 		r.Report.Message = err.Error()
 		return nil, errors.Join(err, d.save(ctx, r))
 	}
-	return &deployer.Order{Request: r.Request, Adopt: r.Adopt, Environment: environment}, nil
+	return &deployer.Order{Request: r.Request, Adopt: r.Adopt, Earlier: r.Earlier, Environment: environment}, nil
 }
 
 // Report implements deployer.Records.
 func (d *Deployments) Report(ctx context.Context, stack string, report deployer.Report) error {
-	return d.change(ctx, stack, report.Turn, func(r *record) { r.Report = report })
+	return d.change(ctx, stack, report.Turn, func(r *record) { r.Report, r.Host = report, report.Host })
 }
 
 // change writes something into the record of an attempt that goes on.

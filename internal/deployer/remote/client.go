@@ -199,7 +199,7 @@ type platform struct {
 var _ deployer.Platform = (*platform)(nil)
 
 // Order implements deployer.Platform: it came with the task.
-func (p *platform) Order(context.Context) (*deployer.Order, error) { return orderOf(p.info), nil }
+func (p *platform) Order(context.Context) (*deployer.Order, error) { return orderOf(p.info) }
 
 // Report implements deployer.Platform.
 func (p *platform) Report(ctx context.Context, report deployer.Report) error {

@@ -24,6 +24,7 @@ import (
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/deployer"
 	"plasmacloud.io/plasmacloud/internal/deployer/pods"
+	"plasmacloud.io/plasmacloud/internal/terraform"
 	"plasmacloud.io/plasmacloud/internal/testapi"
 	taskv1 "plasmacloud.io/plasmacloud/proto/plasmacloud/task/v1"
 )
@@ -126,6 +127,7 @@ func (w *world) ensure(id string) deployer.Report {
 	report, err := w.Ensure(w.t.Context(), deployer.Request{
 		ID: id, Stack: stack, Operation: deployer.Apply, Cloud: "gcp", Remote: true, Variables: json.RawMessage(`{"a":1}`), Consent: []string{"b"},
 		Account: deployer.Account{Namespace: "project-shop", Name: "prod"},
+		Backend: &terraform.Backend{Type: "s3", Settings: map[string]any{"bucket": "states", "encrypt": true}},
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -165,7 +167,10 @@ func TestOneOrderTwoDeployers(t *testing.T) {
 	if len(all) != 1 {
 		t.Fatalf("%d tasks for one order", len(all))
 	}
-	order := orderOf(all[0])
+	order, err := orderOf(all[0])
+	if err != nil || order.Backend.Type != "s3" || order.Backend.Settings["bucket"] != "states" || order.Backend.Settings["encrypt"] != true {
+		t.Errorf("%+v, %v", order.Backend, err)
+	}
 	if order.Environment["KEY"] != secret || string(order.Variables) != `{"a":1}` || order.Consent[0] != "b" || all[0].GetRef().GetFencingToken() != 1 || all[0].GetStateToken() != "state token of "+stack {
 		t.Errorf("%v", order)
 	}

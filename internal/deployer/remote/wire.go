@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"plasmacloud.io/plasmacloud/internal/deployer"
+	"plasmacloud.io/plasmacloud/internal/terraform"
 	taskv1 "plasmacloud.io/plasmacloud/proto/plasmacloud/task/v1"
 	configuration "plasmacloud.io/plasmacloud/terraform"
 )
@@ -24,25 +25,48 @@ func infoOf(leased *deployer.Leased, stateToken string) *taskv1.TaskInfo {
 		Cloud: leased.Cloud, InfraVersion: leased.InfraVersion, Kind: string(leased.Kind), Variables: leased.Variables,
 		Consent: leased.Consent, OpenApi: leased.OpenAPI, DeletionProtection: leased.DeletionProtection,
 		Adopt: leased.Adopt, Environment: leased.Environment, StateToken: stateToken,
+		Backend: wireBackend(leased.Backend), EarlierHosts: leased.Earlier,
 	}
 }
 
-func orderOf(info *taskv1.TaskInfo) *deployer.Order {
+// wireBackend is a backend on the wire, and backendOf what it was.
+func wireBackend(backend *terraform.Backend) *taskv1.Backend {
+	if backend == nil {
+		return nil
+	}
+	settings, _ := json.Marshal(backend.Settings) // texts and truths, which never fail
+	return &taskv1.Backend{Type: backend.Type, Settings: settings}
+}
+
+func backendOf(wire *taskv1.Backend) (*terraform.Backend, error) {
+	if wire == nil {
+		return nil, nil
+	}
+	backend := &terraform.Backend{Type: wire.GetType()}
+	if err := json.Unmarshal(wire.GetSettings(), &backend.Settings); err != nil {
+		return nil, fmt.Errorf("read where the state is: %w", err)
+	}
+	return backend, nil
+}
+
+func orderOf(info *taskv1.TaskInfo) (*deployer.Order, error) {
+	backend, err := backendOf(info.GetBackend())
 	return &deployer.Order{
 		Request: deployer.Request{
 			ID: info.GetRef().GetId(), Stack: info.GetRef().GetStack(), Operation: deployer.Operation(info.GetOperation()), Remote: true,
 			Cloud: info.GetCloud(), InfraVersion: info.GetInfraVersion(), Kind: configuration.Kind(info.GetKind()), Variables: info.GetVariables(),
 			Consent: info.GetConsent(), OpenAPI: info.GetOpenApi(), DeletionProtection: info.GetDeletionProtection(),
+			Backend: backend,
 		},
-		Adopt: info.GetAdopt(), Environment: info.GetEnvironment(),
-	}
+		Adopt: info.GetAdopt(), Earlier: info.GetEarlierHosts(), Environment: info.GetEnvironment(),
+	}, err
 }
 
 // wireReport is a report on the wire, and reportOf what it was.
 func wireReport(report deployer.Report) *taskv1.TaskReport {
 	wire := &taskv1.TaskReport{
 		Phase: string(report.Phase), Message: report.Message, Plan: report.Plan, Changes: int32(report.Changes),
-		Error: report.Error, Permanent: report.Permanent, Outputs: map[string][]byte{},
+		Error: report.Error, Permanent: report.Permanent, Host: report.Host, Outputs: map[string][]byte{},
 	}
 	for name, value := range report.Outputs {
 		wire.Outputs[name] = value
@@ -62,7 +86,7 @@ func reportOf(request *taskv1.ReportTaskRequest) (deployer.Report, error) {
 	wire := request.GetReport()
 	report := deployer.Report{
 		Turn: turnOf(request.GetTask()), Phase: deployer.Phase(wire.GetPhase()), Message: wire.GetMessage(), Plan: wire.GetPlan(), Changes: int(wire.GetChanges()),
-		Error: wire.GetError(), Permanent: wire.GetPermanent(),
+		Error: wire.GetError(), Permanent: wire.GetPermanent(), Host: wire.GetHost(),
 	}
 	switch report.Phase {
 	case deployer.Planning, deployer.Applying, deployer.Succeeded, deployer.Failed:

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
+	"slices"
+	"strings"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/cloudapi"
@@ -85,8 +88,25 @@ func translatorFor(cloud string) (translator, error) {
 	return nil, fmt.Errorf("there is no cloud %q", cloud)
 }
 
-// Environment is an account's credentials as the environment of its cloud's provider.
+// Environment is an account's credentials as the environment of its cloud's provider, and of where its states are.
 func Environment(account *v1alpha1.Account, secret map[string][]byte) (map[string]string, error) {
+	environment, err := credentials(account, secret)
+	if err != nil || account.Spec.StateType() != v1alpha1.StatePostgres {
+		return environment, err
+	}
+	connection := strings.TrimSpace(string(secret[v1alpha1.KeyPostgresConnection]))
+	if connection == "" {
+		return nil, fmt.Errorf("the credentials of account %s are incomplete: its states are in PostgreSQL, and need %s", account.Name, v1alpha1.KeyPostgresConnection)
+	}
+	address, err := url.Parse(connection)
+	if err != nil || !slices.Contains([]string{"postgres", "postgresql"}, address.Scheme) || address.Host == "" { // whose text is secret
+		return nil, fmt.Errorf("%s in the credentials of account %s is no address of PostgreSQL; it looks like postgres://user:password@host/database", v1alpha1.KeyPostgresConnection, account.Name)
+	}
+	environment[v1alpha1.KeyPostgresConnection] = connection // which is also the name that tofu looks for
+	return environment, nil
+}
+
+func credentials(account *v1alpha1.Account, secret map[string][]byte) (map[string]string, error) {
 	switch account.Spec.Provider {
 	case v1alpha1.ProviderAWS:
 		return aws.Environment(account, secret)

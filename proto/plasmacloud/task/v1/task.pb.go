@@ -273,8 +273,12 @@ type TaskInfo struct {
 	Adopt bool `protobuf:"varint,10,opt,name=adopt,proto3" json:"adopt,omitempty"`
 	// Environment has the account's credentials.
 	Environment map[string]string `protobuf:"bytes,11,rep,name=environment,proto3" json:"environment,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// State token opens the stack's state, which is kept by the platform.
-	StateToken    string `protobuf:"bytes,12,opt,name=state_token,json=stateToken,proto3" json:"state_token,omitempty"`
+	// State token opens the stack's state with the platform, or its copy of a state that is kept elsewhere.
+	StateToken string `protobuf:"bytes,12,opt,name=state_token,json=stateToken,proto3" json:"state_token,omitempty"`
+	// Backend is where the state is, if the platform does not keep it.
+	Backend *Backend `protobuf:"bytes,13,opt,name=backend,proto3" json:"backend,omitempty"`
+	// Earlier hosts are those of earlier attempts, whose turns are over: a lock that one of them has left is nobody's.
+	EarlierHosts  []string `protobuf:"bytes,14,rep,name=earlier_hosts,json=earlierHosts,proto3" json:"earlier_hosts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -393,6 +397,75 @@ func (x *TaskInfo) GetStateToken() string {
 	return ""
 }
 
+func (x *TaskInfo) GetBackend() *Backend {
+	if x != nil {
+		return x.Backend
+	}
+	return nil
+}
+
+func (x *TaskInfo) GetEarlierHosts() []string {
+	if x != nil {
+		return x.EarlierHosts
+	}
+	return nil
+}
+
+// Backend is where a state is. What is secret of it is in the environment.
+type Backend struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Type that OpenTofu knows it by.
+	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	// Settings of it, in JSON.
+	Settings      []byte `protobuf:"bytes,2,opt,name=settings,proto3" json:"settings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Backend) Reset() {
+	*x = Backend{}
+	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Backend) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Backend) ProtoMessage() {}
+
+func (x *Backend) ProtoReflect() protoreflect.Message {
+	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Backend.ProtoReflect.Descriptor instead.
+func (*Backend) Descriptor() ([]byte, []int) {
+	return file_plasmacloud_task_v1_task_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Backend) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Backend) GetSettings() []byte {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
 type HeartbeatRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Account       *Account               `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
@@ -403,7 +476,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[5]
+	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -415,7 +488,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[5]
+	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -428,7 +501,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_plasmacloud_task_v1_task_proto_rawDescGZIP(), []int{5}
+	return file_plasmacloud_task_v1_task_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *HeartbeatRequest) GetAccount() *Account {
@@ -453,7 +526,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[6]
+	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -465,7 +538,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[6]
+	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -478,7 +551,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_plasmacloud_task_v1_task_proto_rawDescGZIP(), []int{6}
+	return file_plasmacloud_task_v1_task_proto_rawDescGZIP(), []int{7}
 }
 
 type ReportTaskRequest struct {
@@ -492,7 +565,7 @@ type ReportTaskRequest struct {
 
 func (x *ReportTaskRequest) Reset() {
 	*x = ReportTaskRequest{}
-	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[7]
+	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -504,7 +577,7 @@ func (x *ReportTaskRequest) String() string {
 func (*ReportTaskRequest) ProtoMessage() {}
 
 func (x *ReportTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[7]
+	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -517,7 +590,7 @@ func (x *ReportTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportTaskRequest.ProtoReflect.Descriptor instead.
 func (*ReportTaskRequest) Descriptor() ([]byte, []int) {
-	return file_plasmacloud_task_v1_task_proto_rawDescGZIP(), []int{7}
+	return file_plasmacloud_task_v1_task_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReportTaskRequest) GetAccount() *Account {
@@ -549,7 +622,7 @@ type ReportTaskResponse struct {
 
 func (x *ReportTaskResponse) Reset() {
 	*x = ReportTaskResponse{}
-	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[8]
+	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -561,7 +634,7 @@ func (x *ReportTaskResponse) String() string {
 func (*ReportTaskResponse) ProtoMessage() {}
 
 func (x *ReportTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[8]
+	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -574,7 +647,7 @@ func (x *ReportTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportTaskResponse.ProtoReflect.Descriptor instead.
 func (*ReportTaskResponse) Descriptor() ([]byte, []int) {
-	return file_plasmacloud_task_v1_task_proto_rawDescGZIP(), []int{8}
+	return file_plasmacloud_task_v1_task_proto_rawDescGZIP(), []int{9}
 }
 
 // TaskReport is how far a task is.
@@ -589,15 +662,17 @@ type TaskReport struct {
 	// Outputs of the stack, in JSON, by name.
 	Outputs map[string][]byte `protobuf:"bytes,5,rep,name=outputs,proto3" json:"outputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Error of an attempt that failed; permanent where another one would, too.
-	Error         string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
-	Permanent     bool   `protobuf:"varint,7,opt,name=permanent,proto3" json:"permanent,omitempty"`
+	Error     string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	Permanent bool   `protobuf:"varint,7,opt,name=permanent,proto3" json:"permanent,omitempty"`
+	// Host that the deployer runs on, by the name that locks have of it.
+	Host          string `protobuf:"bytes,8,opt,name=host,proto3" json:"host,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TaskReport) Reset() {
 	*x = TaskReport{}
-	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[9]
+	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -609,7 +684,7 @@ func (x *TaskReport) String() string {
 func (*TaskReport) ProtoMessage() {}
 
 func (x *TaskReport) ProtoReflect() protoreflect.Message {
-	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[9]
+	mi := &file_plasmacloud_task_v1_task_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -622,7 +697,7 @@ func (x *TaskReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskReport.ProtoReflect.Descriptor instead.
 func (*TaskReport) Descriptor() ([]byte, []int) {
-	return file_plasmacloud_task_v1_task_proto_rawDescGZIP(), []int{9}
+	return file_plasmacloud_task_v1_task_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TaskReport) GetPhase() string {
@@ -674,6 +749,13 @@ func (x *TaskReport) GetPermanent() bool {
 	return false
 }
 
+func (x *TaskReport) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
 var File_plasmacloud_task_v1_task_proto protoreflect.FileDescriptor
 
 const file_plasmacloud_task_v1_task_proto_rawDesc = "" +
@@ -692,7 +774,7 @@ const file_plasmacloud_task_v1_task_proto_rawDesc = "" +
 	"\x05limit\x18\x03 \x01(\x05R\x05limit\"l\n" +
 	"\x10GetTasksResponse\x123\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x1d.plasmacloud.task.v1.TaskInfoR\x05tasks\x12#\n" +
-	"\rlease_seconds\x18\x02 \x01(\x05R\fleaseSeconds\"\xf4\x03\n" +
+	"\rlease_seconds\x18\x02 \x01(\x05R\fleaseSeconds\"\xd1\x04\n" +
 	"\bTaskInfo\x12.\n" +
 	"\x03ref\x18\x01 \x01(\v2\x1c.plasmacloud.task.v1.TaskRefR\x03ref\x12\x1c\n" +
 	"\toperation\x18\x02 \x01(\tR\toperation\x12\x14\n" +
@@ -707,10 +789,15 @@ const file_plasmacloud_task_v1_task_proto_rawDesc = "" +
 	" \x01(\bR\x05adopt\x12P\n" +
 	"\venvironment\x18\v \x03(\v2..plasmacloud.task.v1.TaskInfo.EnvironmentEntryR\venvironment\x12\x1f\n" +
 	"\vstate_token\x18\f \x01(\tR\n" +
-	"stateToken\x1a>\n" +
+	"stateToken\x126\n" +
+	"\abackend\x18\r \x01(\v2\x1c.plasmacloud.task.v1.BackendR\abackend\x12#\n" +
+	"\rearlier_hosts\x18\x0e \x03(\tR\fearlierHosts\x1a>\n" +
 	"\x10EnvironmentEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"|\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"9\n" +
+	"\aBackend\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x1a\n" +
+	"\bsettings\x18\x02 \x01(\fR\bsettings\"|\n" +
 	"\x10HeartbeatRequest\x126\n" +
 	"\aaccount\x18\x01 \x01(\v2\x1c.plasmacloud.task.v1.AccountR\aaccount\x120\n" +
 	"\x04task\x18\x02 \x01(\v2\x1c.plasmacloud.task.v1.TaskRefR\x04task\"\x13\n" +
@@ -719,7 +806,7 @@ const file_plasmacloud_task_v1_task_proto_rawDesc = "" +
 	"\aaccount\x18\x01 \x01(\v2\x1c.plasmacloud.task.v1.AccountR\aaccount\x120\n" +
 	"\x04task\x18\x02 \x01(\v2\x1c.plasmacloud.task.v1.TaskRefR\x04task\x127\n" +
 	"\x06report\x18\x03 \x01(\v2\x1f.plasmacloud.task.v1.TaskReportR\x06report\"\x14\n" +
-	"\x12ReportTaskResponse\"\xa2\x02\n" +
+	"\x12ReportTaskResponse\"\xb6\x02\n" +
 	"\n" +
 	"TaskReport\x12\x14\n" +
 	"\x05phase\x18\x01 \x01(\tR\x05phase\x12\x18\n" +
@@ -728,7 +815,8 @@ const file_plasmacloud_task_v1_task_proto_rawDesc = "" +
 	"\achanges\x18\x04 \x01(\x05R\achanges\x12F\n" +
 	"\aoutputs\x18\x05 \x03(\v2,.plasmacloud.task.v1.TaskReport.OutputsEntryR\aoutputs\x12\x14\n" +
 	"\x05error\x18\x06 \x01(\tR\x05error\x12\x1c\n" +
-	"\tpermanent\x18\a \x01(\bR\tpermanent\x1a:\n" +
+	"\tpermanent\x18\a \x01(\bR\tpermanent\x12\x12\n" +
+	"\x04host\x18\b \x01(\tR\x04host\x1a:\n" +
 	"\fOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x012\xa1\x02\n" +
@@ -750,43 +838,45 @@ func file_plasmacloud_task_v1_task_proto_rawDescGZIP() []byte {
 	return file_plasmacloud_task_v1_task_proto_rawDescData
 }
 
-var file_plasmacloud_task_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_plasmacloud_task_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_plasmacloud_task_v1_task_proto_goTypes = []any{
 	(*Account)(nil),            // 0: plasmacloud.task.v1.Account
 	(*TaskRef)(nil),            // 1: plasmacloud.task.v1.TaskRef
 	(*GetTasksRequest)(nil),    // 2: plasmacloud.task.v1.GetTasksRequest
 	(*GetTasksResponse)(nil),   // 3: plasmacloud.task.v1.GetTasksResponse
 	(*TaskInfo)(nil),           // 4: plasmacloud.task.v1.TaskInfo
-	(*HeartbeatRequest)(nil),   // 5: plasmacloud.task.v1.HeartbeatRequest
-	(*HeartbeatResponse)(nil),  // 6: plasmacloud.task.v1.HeartbeatResponse
-	(*ReportTaskRequest)(nil),  // 7: plasmacloud.task.v1.ReportTaskRequest
-	(*ReportTaskResponse)(nil), // 8: plasmacloud.task.v1.ReportTaskResponse
-	(*TaskReport)(nil),         // 9: plasmacloud.task.v1.TaskReport
-	nil,                        // 10: plasmacloud.task.v1.TaskInfo.EnvironmentEntry
-	nil,                        // 11: plasmacloud.task.v1.TaskReport.OutputsEntry
+	(*Backend)(nil),            // 5: plasmacloud.task.v1.Backend
+	(*HeartbeatRequest)(nil),   // 6: plasmacloud.task.v1.HeartbeatRequest
+	(*HeartbeatResponse)(nil),  // 7: plasmacloud.task.v1.HeartbeatResponse
+	(*ReportTaskRequest)(nil),  // 8: plasmacloud.task.v1.ReportTaskRequest
+	(*ReportTaskResponse)(nil), // 9: plasmacloud.task.v1.ReportTaskResponse
+	(*TaskReport)(nil),         // 10: plasmacloud.task.v1.TaskReport
+	nil,                        // 11: plasmacloud.task.v1.TaskInfo.EnvironmentEntry
+	nil,                        // 12: plasmacloud.task.v1.TaskReport.OutputsEntry
 }
 var file_plasmacloud_task_v1_task_proto_depIdxs = []int32{
 	0,  // 0: plasmacloud.task.v1.GetTasksRequest.account:type_name -> plasmacloud.task.v1.Account
 	4,  // 1: plasmacloud.task.v1.GetTasksResponse.tasks:type_name -> plasmacloud.task.v1.TaskInfo
 	1,  // 2: plasmacloud.task.v1.TaskInfo.ref:type_name -> plasmacloud.task.v1.TaskRef
-	10, // 3: plasmacloud.task.v1.TaskInfo.environment:type_name -> plasmacloud.task.v1.TaskInfo.EnvironmentEntry
-	0,  // 4: plasmacloud.task.v1.HeartbeatRequest.account:type_name -> plasmacloud.task.v1.Account
-	1,  // 5: plasmacloud.task.v1.HeartbeatRequest.task:type_name -> plasmacloud.task.v1.TaskRef
-	0,  // 6: plasmacloud.task.v1.ReportTaskRequest.account:type_name -> plasmacloud.task.v1.Account
-	1,  // 7: plasmacloud.task.v1.ReportTaskRequest.task:type_name -> plasmacloud.task.v1.TaskRef
-	9,  // 8: plasmacloud.task.v1.ReportTaskRequest.report:type_name -> plasmacloud.task.v1.TaskReport
-	11, // 9: plasmacloud.task.v1.TaskReport.outputs:type_name -> plasmacloud.task.v1.TaskReport.OutputsEntry
-	2,  // 10: plasmacloud.task.v1.TaskManager.GetTasks:input_type -> plasmacloud.task.v1.GetTasksRequest
-	5,  // 11: plasmacloud.task.v1.TaskManager.Heartbeat:input_type -> plasmacloud.task.v1.HeartbeatRequest
-	7,  // 12: plasmacloud.task.v1.TaskManager.ReportTask:input_type -> plasmacloud.task.v1.ReportTaskRequest
-	3,  // 13: plasmacloud.task.v1.TaskManager.GetTasks:output_type -> plasmacloud.task.v1.GetTasksResponse
-	6,  // 14: plasmacloud.task.v1.TaskManager.Heartbeat:output_type -> plasmacloud.task.v1.HeartbeatResponse
-	8,  // 15: plasmacloud.task.v1.TaskManager.ReportTask:output_type -> plasmacloud.task.v1.ReportTaskResponse
-	13, // [13:16] is the sub-list for method output_type
-	10, // [10:13] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	11, // 3: plasmacloud.task.v1.TaskInfo.environment:type_name -> plasmacloud.task.v1.TaskInfo.EnvironmentEntry
+	5,  // 4: plasmacloud.task.v1.TaskInfo.backend:type_name -> plasmacloud.task.v1.Backend
+	0,  // 5: plasmacloud.task.v1.HeartbeatRequest.account:type_name -> plasmacloud.task.v1.Account
+	1,  // 6: plasmacloud.task.v1.HeartbeatRequest.task:type_name -> plasmacloud.task.v1.TaskRef
+	0,  // 7: plasmacloud.task.v1.ReportTaskRequest.account:type_name -> plasmacloud.task.v1.Account
+	1,  // 8: plasmacloud.task.v1.ReportTaskRequest.task:type_name -> plasmacloud.task.v1.TaskRef
+	10, // 9: plasmacloud.task.v1.ReportTaskRequest.report:type_name -> plasmacloud.task.v1.TaskReport
+	12, // 10: plasmacloud.task.v1.TaskReport.outputs:type_name -> plasmacloud.task.v1.TaskReport.OutputsEntry
+	2,  // 11: plasmacloud.task.v1.TaskManager.GetTasks:input_type -> plasmacloud.task.v1.GetTasksRequest
+	6,  // 12: plasmacloud.task.v1.TaskManager.Heartbeat:input_type -> plasmacloud.task.v1.HeartbeatRequest
+	8,  // 13: plasmacloud.task.v1.TaskManager.ReportTask:input_type -> plasmacloud.task.v1.ReportTaskRequest
+	3,  // 14: plasmacloud.task.v1.TaskManager.GetTasks:output_type -> plasmacloud.task.v1.GetTasksResponse
+	7,  // 15: plasmacloud.task.v1.TaskManager.Heartbeat:output_type -> plasmacloud.task.v1.HeartbeatResponse
+	9,  // 16: plasmacloud.task.v1.TaskManager.ReportTask:output_type -> plasmacloud.task.v1.ReportTaskResponse
+	14, // [14:17] is the sub-list for method output_type
+	11, // [11:14] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_plasmacloud_task_v1_task_proto_init() }
@@ -800,7 +890,7 @@ func file_plasmacloud_task_v1_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plasmacloud_task_v1_task_proto_rawDesc), len(file_plasmacloud_task_v1_task_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

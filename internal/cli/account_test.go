@@ -93,3 +93,31 @@ func TestCredentialsAreReplaced(t *testing.T) {
 		}
 	}
 }
+
+func TestTheWayToStatesStaysWithNewCredentials(t *testing.T) {
+	w := newWorld(t)
+	const before, after = "postgres://states:old@db/states", "postgres://states:new@db/states"
+	create := []string{"account", "create", "db", "--provider", "gcp", "--region", "r", "--gcp-project", "p", "--state-backend", "postgres", "--credentials-file", "testdata/known_hosts", "--state-connection-file", "-"}
+	set := []string{"account", "set-credentials", "db"}
+	for _, step := range []struct {
+		input         string
+		args          []string
+		token, states string
+	}{
+		{before, create, "", before},
+		{"second", append(set, "--credentials-file", "-"), "second", before},
+		{after, append(set, "--state-connection-file", "-"), "second", after},
+	} {
+		var out, said buffer
+		if code := w.start(t.Context(), step.input, &out, &said, step.args...); code != 0 {
+			t.Fatalf("%v ended with %d\n%s", step.args, code, said.String())
+		}
+		secret := &corev1.Secret{}
+		if err := w.api.Get(t.Context(), client.ObjectKey{Namespace: "project-web", Name: "db-credentials"}, secret); err != nil {
+			t.Fatal(err)
+		}
+		if string(secret.Data["PG_CONN_STR"]) != step.states || step.token != "" && string(secret.Data["access_token"]) != step.token || len(secret.Data) != 2 {
+			t.Errorf("%v: %s", step.args, secret.Data)
+		}
+	}
+}

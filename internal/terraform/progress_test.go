@@ -45,7 +45,7 @@ func TestALongLineIsNoProblem(t *testing.T) {
 
 func TestSecretsAreTakenOut(t *testing.T) {
 	keyFile := `{"type":"service_account","private_key":"-----BEGIN PRIVATE KEY-----\nMIIabcdefgh\n-----END PRIVATE KEY-----\n","client_email":"me@example.com"}`
-	r := NewRedactor("wJalrXUtnFEMI/K7MDENG+bPx", "short", keyFile)
+	r := NewRedactor("wJalrXUtnFEMI/K7MDENG+bPx", "short", keyFile, "postgres://states:correct%20horse@db/states")
 	for text, want := range map[string]string{
 		"key wJalrXUtnFEMI/K7MDENG+bPx is bad":                    "key (redacted) is bad",
 		"url ?k=wJalrXUtnFEMI%2FK7MDENG%2BbPx&b":                  "url ?k=(redacted)&b",
@@ -57,6 +57,7 @@ func TestSecretsAreTakenOut(t *testing.T) {
 		"me@example.com":                                          "me@example.com",
 		"-----BEGIN RSA PRIVATE KEY-----\nabc":                    "(redacted)",
 		"https://x/?X-Amz-Signature=abc&y=1":                      "https://x/?(redacted)&y=1",
+		"correct horse is not the password of states":             "(redacted) is not the password of states",
 	} {
 		if got := r.Text(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)

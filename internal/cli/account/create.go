@@ -28,6 +28,7 @@ type flags struct {
 	azureSubscription, azureTenant string
 	azureClient                    string
 	remoteDeployer                 bool
+	state                          stateFlags
 }
 
 func create(s *session.Session, kind *resource.Kind[*v1alpha1.Account]) *cobra.Command {
@@ -40,12 +41,16 @@ func create(s *session.Session, kind *resource.Kind[*v1alpha1.Account]) *cobra.C
 			"stored in a Secret that goes with the account. So can the credentials of a cloud, with --credentials-file:\n" +
 			"for GCP a key file in JSON, or an access token; for AWS a credentials file with one profile; for Azure the secret of a\n" +
 			"service principal.\n\n" +
+			"--state-backend says where the states of what is made in a cloud are. A bucket or container is opened with the account's\n" +
+			"credentials, and has to be there already; so has a database of PostgreSQL, whose address is secret: it is given as a\n" +
+			"file, or is in the Secret under the key PG_CONN_STR. It cannot be changed later.\n\n" +
 			"A machine that is reached over SSH proves by its key that it is the one. --known-hosts names a file that the keys are\n" +
 			"in, such as `ssh-keyscan` writes or ~/.ssh/known_hosts; without it, --trust-on-first-use takes the key of the first contact.",
 		Example: "  cloud account create --name lab --provider SSH --host root@10.0.0.5 --host root@10.0.0.6:2222 --known-hosts known_hosts --key-file ~/.ssh/id_ed25519\n" +
 			"  cloud account create --name cellar --provider SSH --host root@10.0.0.7 --bastion ops@gate.example.com --trust-on-first-use --secret lab-ssh-key\n" +
 			"  cloud account create --name prod --provider AWS --region eu-west-1 --aws-role arn:aws:iam::123456789012:role/plasmacloud\n" +
-			"  cloud account create --name shop --provider GCP --region europe-west1 --gcp-project shop-123456 --credentials-file key.json",
+			"  cloud account create --name shop --provider GCP --region europe-west1 --gcp-project shop-123456 --credentials-file key.json\n" +
+			"  cloud account create --name prod --provider AWS --region eu-west-1 --credentials-file keys --state-backend s3 --state-bucket acme-states --state-prefix plasmacloud",
 		Args: command.AtMostOne("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := creation.Waiting.Check(cmd); err != nil {
@@ -57,6 +62,9 @@ func create(s *session.Session, kind *resource.Kind[*v1alpha1.Account]) *cobra.C
 			}
 			if err := f.apply(&object.Spec); err != nil {
 				return err
+			}
+			if f.credentialsFile != "" && f.state.connectionFile == "" && object.Spec.StateType() == v1alpha1.StatePostgres {
+				return exit.Usagef("--%s is missing: it says how states in PostgreSQL are reached", connectionFlag)
 			}
 			secret, err := f.readSecret(s, object)
 			if err != nil {
@@ -100,6 +108,7 @@ func (f *flags) addTo(cmd *cobra.Command) {
 	set.StringVar(&f.azureClient, "azure-client", "", "`ID` of the service principal or identity")
 	set.StringVar(&f.azureSubscription, "azure-subscription", "", "`ID` of the subscription")
 	set.StringVar(&f.azureTenant, "azure-tenant", "", "`ID` of the directory")
+	f.state.addTo(cmd)
 }
 
 // apply puts what was given into the spec. Whether it fits together is the API's to say.
@@ -137,7 +146,7 @@ func (f *flags) apply(spec *v1alpha1.AccountSpec) error {
 	if f.remoteDeployer {
 		spec.Deployer = &v1alpha1.AccountDeployer{Remote: true}
 	}
-	return nil
+	return f.state.apply(spec)
 }
 
 // addHosts puts the machines, and the way to them, into the spec.

@@ -33,15 +33,26 @@ func (f *flags) readSecret(s *session.Session, object *v1alpha1.Account) (*secre
 	case f.keyFile != "":
 		key, err := readKey(s, f.keyFile)
 		return &secret{keySecret(object.Name), corev1.SecretTypeSSHAuth, map[string][]byte{corev1.SSHAuthPrivateKey: key}}, err
-	case f.credentialsFile != "":
+	case f.credentialsFile != "" || f.state.connectionFile != "":
+		data, err := f.readCredentials(s, object)
+		return &secret{object.Name + "-credentials", corev1.SecretTypeOpaque, data}, err
+	}
+	return nil, nil
+}
+
+// readCredentials reads those of a cloud, and of where states are, as far as they were given.
+func (f *flags) readCredentials(s *session.Session, object *v1alpha1.Account) (map[string][]byte, error) {
+	data := map[string][]byte{}
+	if f.credentialsFile != "" {
 		content, err := readFile(s, "credentials-file", f.credentialsFile)
 		if err != nil {
 			return nil, err
 		}
-		data, err := parseCredentials(object.Spec.Provider, bytes.TrimSpace(content))
-		return &secret{object.Name + "-credentials", corev1.SecretTypeOpaque, data}, err
+		if data, err = parseCredentials(object.Spec.Provider, bytes.TrimSpace(content)); err != nil {
+			return nil, err
+		}
 	}
-	return nil, nil
+	return data, f.readConnection(s, &object.Spec, data)
 }
 
 // parseCredentials turns the content of a file into what the account looks for in its Secret. It tells nothing of it in
@@ -117,7 +128,8 @@ func setCredentials(s *session.Session, kind *resource.Kind[*v1alpha1.Account]) 
 	cmd := &cobra.Command{
 		Use: "set-credentials ACCOUNT --credentials-file FILE", Short: "Replace the credentials of an account in a cloud",
 		Long: "set-credentials replaces the credentials that the platform acts in a cloud with. The next operation uses them, and so does\n" +
-			"one that failed and is tried again. Revoke the old ones after what runs has ended.",
+			"one that failed and is tried again. Revoke the old ones after what runs has ended. What an account whose states are in\n" +
+			"PostgreSQL reaches them by stays what it is, unless another file is given for it.",
 		Example:           "  cloud account set-credentials prod --credentials-file key.json && cloud account verify prod",
 		Args:              command.Exactly("ACCOUNT"),
 		ValidArgsFunction: kind.Complete(s, 1),
@@ -129,14 +141,7 @@ func setCredentials(s *session.Session, kind *resource.Kind[*v1alpha1.Account]) 
 			if !account.Spec.Provider.IsCloud() || account.Spec.Credentials == nil {
 				return exit.Refusedf("", "account %s has no credentials of a cloud: its provider is %s", account.Name, account.Spec.Provider)
 			}
-			if f.credentialsFile == "" {
-				return exit.Usagef("--credentials-file is missing")
-			}
-			credentials, err := f.readSecret(s, account)
-			if err != nil {
-				return err
-			}
-			if err := replaceSecret(cmd.Context(), s, account, credentials); err != nil {
+			if err := f.replace(cmd.Context(), s, account); err != nil {
 				return err
 			}
 			s.Note("the credentials of account %s are replaced", account.Name)
@@ -145,10 +150,25 @@ func setCredentials(s *session.Session, kind *resource.Kind[*v1alpha1.Account]) 
 	}
 	cmd.Flags().StringVar(&f.credentialsFile, "credentials-file", "", "`file` with the credentials, - for standard input")
 	_ = cmd.MarkFlagFilename("credentials-file")
+	f.state.addConnection(cmd)
 	return cmd
 }
 
-// replaceSecret leaves nothing of what was there.
+// replace replaces what was given.
+func (f *flags) replace(ctx context.Context, s *session.Session, account *v1alpha1.Account) error {
+	credentials, err := f.readSecret(s, account)
+	switch {
+	case err != nil:
+		return err
+	case credentials == nil:
+		return exit.Usagef("--credentials-file is missing")
+	case f.credentialsFile == "":
+		return keepSecret(ctx, s, account.Spec.Credentials.Name, credentials.kind, credentials.data, account)
+	}
+	return replaceSecret(ctx, s, account, credentials)
+}
+
+// replaceSecret leaves nothing of what was there, but the way to the states.
 func replaceSecret(ctx context.Context, s *session.Session, account *v1alpha1.Account, credentials *secret) error {
 	api, err := s.Client(ctx)
 	if err != nil {
@@ -162,6 +182,9 @@ func replaceSecret(ctx context.Context, s *session.Session, account *v1alpha1.Ac
 	}
 	if err != nil {
 		return fmt.Errorf("read secret %s: %w", name, err)
+	}
+	if connection := stored.Data[v1alpha1.KeyPostgresConnection]; connection != nil && credentials.data[v1alpha1.KeyPostgresConnection] == nil {
+		credentials.data[v1alpha1.KeyPostgresConnection] = connection
 	}
 	stored.Data = credentials.data
 	if err := api.Update(ctx, stored); err != nil {

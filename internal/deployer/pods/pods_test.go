@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -289,5 +290,40 @@ func TestTheNextAttemptHasTheNewCredentials(t *testing.T) {
 	w.ensure("a")
 	if order, err := w.Order(t.Context(), "shop.network.main", turn("a", 2)); err != nil || order.Environment["SECRET"] != "new" {
 		t.Errorf("%v: %v", order, err)
+	}
+}
+
+func TestHostsOfEarlierAttemptsAreKnown(t *testing.T) {
+	w := newWorld(t)
+	earlier := func(id string, attempt int) []string {
+		t.Helper()
+		order, err := w.Order(t.Context(), "shop.network.main", turn(id, attempt))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return order.Earlier
+	}
+	w.ensure("a")
+	if have := earlier("a", 1); len(have) != 0 {
+		t.Errorf("at first: %v", have)
+	}
+	for attempt, host := range []string{"one", "two", "one"} {
+		w.mustReport(deployer.Report{Turn: turn("a", attempt+1), Host: host, Phase: deployer.Applying})
+		w.mustReport(deployer.Report{Turn: turn("a", attempt+1), Host: host, Phase: deployer.Failed, Error: "no quota"})
+		w.ensure("a") // which tells it
+		w.ensure("a")
+	}
+	if have := earlier("a", 4); !slices.Equal(have, []string{"one", "two"}) {
+		t.Errorf("after three: %v", have)
+	}
+	w.mustReport(deployer.Report{Turn: turn("a", 4), Host: "four", Phase: deployer.Failed, Permanent: true})
+	w.ensure("b")
+	if have := earlier("b", 1); !slices.Equal(have, []string{"one", "two", "four"}) {
+		t.Errorf("another operation: %v", have)
+	}
+	w.mustReport(deployer.Report{Turn: turn("b", 1), Host: "five", Phase: deployer.Succeeded})
+	w.ensure("c")
+	if have := earlier("c", 1); len(have) != 0 {
+		t.Errorf("after one that succeeded: %v", have)
 	}
 }

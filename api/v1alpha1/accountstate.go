@@ -19,7 +19,7 @@ const KeyPostgresConnection = "PG_CONN_STR"
 
 // StatePrefix is what the names of states begin with.
 // +kubebuilder:validation:MaxLength=200
-// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[-_.A-Za-z0-9]+(/[-_.A-Za-z0-9]+)*$')",message="this is no beginning of names; it has letters, digits, '-', '_', '.' and '/' between them, such as plasmacloud/prod"
+// +kubebuilder:validation:XValidation:rule="size(self) == 0 || self.matches('^[-_.A-Za-z0-9]+(/[-_.A-Za-z0-9]+)*$')",message="this is no beginning of names; it has letters, digits, '-', '_', '.' and '/' between them, such as plasmacloud/prod"
 type StatePrefix string
 
 // S3State is a bucket of S3 that states are in. They are encrypted there, and locked by a file beside them.

@@ -10,9 +10,9 @@ import (
 	"plasmacloud.io/plasmacloud/internal/terraform"
 )
 
-// backendOf is where the state of a stack is, if its account keeps it; nil where the platform does. Each stack has a place of
+// BackendOf is where the state of a stack is, if its account keeps it; nil where the platform does. Each stack has a place of
 // its own there. Nothing of it is secret: credentials are those of the account, which its deployers have in their environment.
-func backendOf(account *v1alpha1.Account, stack string) *terraform.Backend {
+func BackendOf(account *v1alpha1.Account, stack string) *terraform.Backend {
 	state := account.Spec.State
 	switch account.Spec.StateType() {
 	case v1alpha1.StateS3:

@@ -33,12 +33,12 @@ func TestWhereStatesAre(t *testing.T) {
 			State: &v1alpha1.AccountState{Type: v1alpha1.StatePostgres},
 		},
 	} {
-		have, err := json.Marshal(backendOf(&v1alpha1.Account{Spec: spec}, stack))
+		have, err := json.Marshal(BackendOf(&v1alpha1.Account{Spec: spec}, stack))
 		if err != nil || string(have) != want {
 			t.Errorf("%s, %v\nwant %s", have, err, want)
 		}
 	}
-	if backendOf(&v1alpha1.Account{}, stack) != nil {
+	if BackendOf(&v1alpha1.Account{}, stack) != nil {
 		t.Error("an account that says nothing keeps its states")
 	}
 }

@@ -67,7 +67,7 @@ func (p *Provisioner) request(ctx context.Context, scope *task.Scope) (deployer.
 	request := deployer.Request{
 		ID: string(scope.Task.UID), Stack: name, Operation: deployer.Apply, Cloud: translate.cloud(), InfraVersion: version, Kind: kind,
 		Account: deployer.Account{Namespace: s.account.Namespace, Name: s.account.Name}, Consent: consent(scope.Object),
-		Remote: s.account.Spec.Remote(), Backend: backendOf(s.account, name),
+		Remote: s.account.Spec.Remote(), Backend: BackendOf(s.account, name),
 	}
 	switch scope.Task.Spec.Operation {
 	case v1alpha1.OperationDelete:

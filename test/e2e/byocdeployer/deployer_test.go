@@ -81,6 +81,7 @@ type lab struct {
 	account     *v1alpha1.Account
 	number      int
 	later       atomic.Int64 // by how much the records' clock is ahead
+	environment map[string]string
 
 	mu      sync.Mutex
 	running map[string]context.CancelFunc // deployers, by their pod
@@ -101,6 +102,8 @@ func newLab(t *testing.T) *lab {
 	l.stub = stubgcp.New(stubgcp.Config{Delay: time.Second, Project: "stub-project", Token: byoclab.Secret})
 	google := httptest.NewServer(l.stub)
 	t.Cleanup(google.Close)
+	l.environment = stubgcp.Environment(google.URL)
+	l.environment["GOOGLE_OAUTH_ACCESS_TOKEN"] = byoclab.Secret
 	var err error
 	l.release, err = release.Locate("")
 	must(t, err)
@@ -125,9 +128,7 @@ func newLab(t *testing.T) *lab {
 		Service: "deployments", CA: func() ([]byte, error) { return l.ca, nil }, Token: tokens.Issue, Unlock: l.unlock, Log: log,
 		Now: func() time.Time { return time.Now().Add(time.Duration(l.later.Load())) },
 		Environment: func(context.Context, string, deployer.Account) (map[string]string, error) {
-			environment := map[string]string{"GOOGLE_OAUTH_ACCESS_TOKEN": byoclab.Secret}
-			maps.Copy(environment, stubgcp.Environment(google.URL))
-			return environment, nil
+			return maps.Clone(l.environment), nil
 		},
 	})
 	mux.Handle(deployer.PathOrders+"/", http.StripPrefix(deployer.PathOrders, deployer.NewService(l.deployments, tokens, log)))

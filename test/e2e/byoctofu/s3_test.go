@@ -39,6 +39,8 @@ func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		b.files[r.URL.Path] = data
+	case r.URL.Query().Has("list-type"): // for workspaces, of which there are none
+		_, _ = io.WriteString(w, "<ListBucketResult><KeyCount>0</KeyCount></ListBucketResult>")
 	case r.Method == http.MethodDelete:
 		delete(b.files, r.URL.Path)
 		w.WriteHeader(http.StatusNoContent)

@@ -62,6 +62,10 @@ func (o *Objects) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, described := strings.CutPrefix(r.URL.Path, "/storage/v1/b/")
+	if bucket, found := strings.CutSuffix(name, "/o"); described && found && r.Method == http.MethodGet {
+		o.list(w, bucket+"/"+r.URL.Query().Get("prefix"))
+		return
+	}
 	name = strings.TrimPrefix(strings.Replace(name, "/o/", "/", 1), "/")
 	have, found := o.objects[name]
 	switch {
@@ -73,7 +77,7 @@ func (o *Objects) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		delete(o.objects, name)
 		w.WriteHeader(http.StatusNoContent)
 	case described:
-		have.describe(w, name)
+		answer(w, have.describe(name))
 	default:
 		w.Header().Set("X-Goog-Generation", strconv.FormatInt(have.generation, 10))
 		_, _ = w.Write(have.content) // to a client that may be gone
@@ -119,15 +123,30 @@ func (o *Objects) upload(w http.ResponseWriter, r *http.Request, bucket string) 
 	}
 	o.generation++
 	o.objects[name] = object{parts[1], o.generation}
-	o.objects[name].describe(w, name)
+	answer(w, o.objects[name].describe(name))
 }
 
-func (o object) describe(w http.ResponseWriter, name string) {
+// list tells of all objects that begin so.
+func (o *Objects) list(w http.ResponseWriter, prefix string) {
+	items := []any{}
+	for _, name := range slices.Sorted(maps.Keys(o.objects)) {
+		if strings.HasPrefix(name, prefix) {
+			items = append(items, o.objects[name].describe(name))
+		}
+	}
+	answer(w, document{"kind": "storage#objects", "items": items})
+}
+
+func (o object) describe(name string) document {
 	bucket, name, _ := strings.Cut(name, "/")
 	sum := md5.Sum(o.content) //nolint:gosec // as above
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(document{ // to a client that may be gone
+	return document{
 		"kind": "storage#object", "bucket": bucket, "name": name, "generation": strconv.FormatInt(o.generation, 10), "metageneration": "1",
 		"size": strconv.Itoa(len(o.content)), "md5Hash": base64.StdEncoding.EncodeToString(sum[:]),
-	})
+	}
+}
+
+func answer(w http.ResponseWriter, with document) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(with) // to a client that may be gone
 }

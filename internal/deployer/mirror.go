@@ -67,51 +67,56 @@ func (m *mirror) release(ctx context.Context) error {
 type version struct {
 	Serial  int64  `json:"serial"`
 	Lineage string `json:"lineage"`
+	content string // all of it but the version of the engine, which tells it in its own way
 }
 
 func versionOf(raw []byte) (v version, err error) {
 	if len(raw) == 0 {
 		return v, nil
 	}
-	if err := json.Unmarshal(raw, &v); err != nil {
+	var content map[string]any
+	if json.Unmarshal(raw, &v) != nil || json.Unmarshal(raw, &content) != nil {
 		return v, errors.New("it is not JSON") // the text has secrets in it
 	}
+	delete(content, "terraform_version")
+	v.content = fmt.Sprint(content) // maps are sorted
 	return v, nil
 }
 
-// update makes the copy what the state is. It refuses a state that is not what came of the one that the platform knows:
+// update makes the copy what the state is, and tells whether somebody has written that since it was copied: whoever it was may
+// have written it over what another one knew. It refuses a state that did not come of the one that the platform knows, as
 // whoever went on with that would make anew what is there.
-func (m *mirror) update(ctx context.Context, raw []byte) error {
+func (m *mirror) update(ctx context.Context, raw []byte) (overtaken bool, err error) {
 	now, err := versionOf(raw)
 	if err != nil {
-		return fmt.Errorf("read the state: %w", err)
+		return false, fmt.Errorf("read the state: %w", err)
 	}
 	answer, status, err := m.ask(ctx, http.MethodGet, "", nil)
 	if err != nil && status != http.StatusNotFound {
-		return fmt.Errorf("read the platform's copy of the state: %w", err)
+		return false, fmt.Errorf("read the platform's copy of the state: %w", err)
 	}
 	copied, err := versionOf(answer)
 	if err != nil {
-		return fmt.Errorf("read the platform's copy of the state: %w", err)
+		return false, fmt.Errorf("read the platform's copy of the state: %w", err)
 	}
 	switch {
-	case now == copied:
-		return nil
+	case now.Lineage == copied.Lineage && now.Serial == copied.Serial:
+		return copied.Lineage != "" && now.content != copied.content, nil
 	case now.Lineage == "":
-		return fmt.Errorf("the state is gone from where the account keeps it; the platform has seen it with serial %d: restore it there", copied.Serial)
+		return false, fmt.Errorf("the state is gone from where the account keeps it; the platform has seen it with serial %d: restore it there", copied.Serial)
 	case copied.Lineage != "" && now.Lineage != copied.Lineage:
-		return fmt.Errorf("the state where the account keeps it is that of something else: its lineage is %q, the platform has seen %q: restore it there", now.Lineage, copied.Lineage)
+		return false, fmt.Errorf("the state where the account keeps it is that of something else: its lineage is %q, the platform has seen %q: restore it there", now.Lineage, copied.Lineage)
 	case now.Serial < copied.Serial:
-		return fmt.Errorf("the state where the account keeps it is old: its serial is %d, the platform has seen %d: restore the newer one there", now.Serial, copied.Serial)
+		return false, fmt.Errorf("the state where the account keeps it is old: its serial is %d, the platform has seen %d: restore the newer one there", now.Serial, copied.Serial)
 	}
 	_, status, err = m.ask(ctx, http.MethodPost, "?ID="+m.lock.ID, raw)
 	if status == http.StatusLocked || status == http.StatusConflict { // the lock was taken away
-		return ErrReplaced
+		return false, ErrReplaced
 	}
 	if err != nil {
-		return fmt.Errorf("copy the state to the platform: %w", err)
+		return false, fmt.Errorf("copy the state to the platform: %w", err)
 	}
-	return nil
+	return copied.Lineage != "", nil
 }
 
 // ask asks until there is an answer that means something, or ctx ends. An answer that is no good is an error too.

@@ -59,7 +59,7 @@ func platformStates(t *testing.T) (backend *state.Backend, away *atomic.Int32, c
 }
 
 func stateWith(lineage string, serial int) []byte {
-	return fmt.Appendf(nil, `{"version": 4, "serial": %d, "lineage": %q, "resources": [], "outputs": {"password": {"value": "hushhush"}}}`, serial, lineage)
+	return fmt.Appendf(nil, `{"version": 4, "terraform_version": "1.12.6", "serial": %d, "lineage": %q, "resources": [], "outputs": {"password": {"value": "hushhush"}}}`, serial, lineage)
 }
 
 func TestThePlatformHasACopyOfTheState(t *testing.T) {
@@ -68,15 +68,19 @@ func TestThePlatformHasACopyOfTheState(t *testing.T) {
 	if err := m.hold(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, each := range [][]byte{nil, []byte(`{"version": 4, "serial": 0, "lineage": ""}`), stateWith("a", 3), stateWith("a", 7)} { // none at first
+	for _, step := range []struct {
+		raw       []byte
+		overtaken bool
+	}{
+		{nil, false}, {[]byte(`{"version": 4, "serial": 0, "lineage": ""}`), false}, // none at first
+		{stateWith("a", 3), false}, {stateWith("a", 7), true},
+		{bytes.Replace(stateWith("a", 7), []byte(`"1.12.6"`), []byte(`"1.13.0"`), 1), false}, // as another engine writes it
+		{bytes.Replace(stateWith("a", 7), []byte("hushhush"), []byte("another"), 1), true},
+	} {
 		away.Store(1)
-		if err := m.update(t.Context(), each); err != nil {
-			t.Fatal(err)
+		if overtaken, err := m.update(t.Context(), step.raw); err != nil || overtaken != step.overtaken {
+			t.Fatalf("%s: %v, %v", step.raw, overtaken, err)
 		}
-	}
-	// An engine of another version writes the same state in another way.
-	if err := m.update(t.Context(), append(stateWith("a", 7), '\n')); err != nil {
-		t.Error(err)
 	}
 	if err := connect().hold(t.Context()); err == nil || !strings.Contains(err.Error(), "another deployer") {
 		t.Errorf("two hold the lock: %v", err)
@@ -99,13 +103,13 @@ func TestAStateThatIsNotWhatItWasIsRefused(t *testing.T) {
 	if err := m.hold(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.update(t.Context(), stateWith("a", 7)); err != nil {
+	if _, err := m.update(t.Context(), stateWith("a", 7)); err != nil {
 		t.Fatal(err)
 	}
 	for want, raw := range map[string][]byte{
 		"is gone": nil, "something else": stateWith("b", 9), "its serial is 6, the platform has seen 7": stateWith("a", 6), "not JSON": []byte("hushhush"),
 	} {
-		if err := m.update(t.Context(), raw); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hushhush") {
+		if _, err := m.update(t.Context(), raw); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hushhush") {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
@@ -120,19 +124,19 @@ func TestWhoWasReplacedCopiesNothing(t *testing.T) {
 	if err := backend.Unlock(t.Context(), stack, old.lock.ID); err != nil { // as the platform does
 		t.Fatal(err)
 	}
-	if err := old.update(t.Context(), stateWith("a", 1)); !errors.Is(err, ErrReplaced) {
+	if _, err := old.update(t.Context(), stateWith("a", 1)); !errors.Is(err, ErrReplaced) {
 		t.Errorf("without the lock: %v", err)
 	}
 	if err := next.hold(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := old.update(t.Context(), stateWith("a", 1)); !errors.Is(err, ErrReplaced) {
+	if _, err := old.update(t.Context(), stateWith("a", 1)); !errors.Is(err, ErrReplaced) {
 		t.Errorf("with another's lock: %v", err)
 	}
 	if err := old.release(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := next.update(t.Context(), stateWith("a", 2)); err != nil {
+	if _, err := next.update(t.Context(), stateWith("a", 2)); err != nil {
 		t.Errorf("its lock was given back by another: %v", err)
 	}
 }

@@ -147,22 +147,24 @@ func (d *deployment) mirrored(ctx context.Context, workspace *terraform.Workspac
 	if err := copied.hold(ctx); err != nil {
 		return err
 	}
-	update := func(ctx context.Context) error {
+	update := func(ctx context.Context) (overtaken bool, err error) {
 		raw, err := workspace.Pull(ctx)
 		if err != nil {
-			return err
+			return false, err
 		}
 		return copied.update(ctx, raw)
 	}
-	err = update(ctx)
+	overtaken, err := update(ctx)
 	begun := err == nil
 	if begun {
+		d.order.Adopt = d.order.Adopt || overtaken
 		err = d.operate(ctx, workspace)
 	}
 	last, cancel := ending(ctx)
 	defer cancel()
 	if begun && !errors.Is(err, ErrReplaced) {
-		err = errors.Join(err, update(last))
+		_, failed := update(last)
+		err = errors.Join(err, failed)
 	}
 	return errors.Join(err, copied.release(last))
 }

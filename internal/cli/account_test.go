@@ -98,15 +98,14 @@ func TestTheWayToStatesStaysWithNewCredentials(t *testing.T) {
 	w := newWorld(t)
 	const before, after = "postgres://states:old@db/states", "postgres://states:new@db/states"
 	create := []string{"account", "create", "db", "--provider", "gcp", "--region", "r", "--gcp-project", "p", "--state-backend", "postgres", "--credentials-file", "testdata/known_hosts", "--state-connection-file", "-"}
-	set := []string{"account", "set-credentials", "db"}
 	for _, step := range []struct {
 		input         string
 		args          []string
 		token, states string
 	}{
 		{before, create, "", before},
-		{"second", append(set, "--credentials-file", "-"), "second", before},
-		{after, append(set, "--state-connection-file", "-"), "second", after},
+		{"second", []string{"account", "set-credentials", "db", "--credentials-file", "-"}, "second", before},
+		{after, []string{"account", "set-credentials", "db", "--state-connection-file", "-"}, "second", after},
 	} {
 		var out, said buffer
 		if code := w.start(t.Context(), step.input, &out, &said, step.args...); code != 0 {

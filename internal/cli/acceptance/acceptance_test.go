@@ -230,6 +230,9 @@ func TestTheExamplesOfAccountsWorkAsWritten(t *testing.T) {
 	if err := os.WriteFile("key.json", []byte(`{"type": "service_account"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile("keys", []byte("aws_access_key_id = a\naws_secret_access_key = b\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	ran := 0
 	for line := range strings.Lines(h.ok("account", "create", "--help")) {
 		line = strings.ReplaceAll(line, "~/.ssh/", "")                // which a shell would know
@@ -239,7 +242,7 @@ func TestTheExamplesOfAccountsWorkAsWritten(t *testing.T) {
 			ran++
 		}
 	}
-	if ran != 4 {
+	if ran != 5 {
 		t.Errorf("%d examples were found", ran)
 	}
 	h.has(h.ok("account", "get", "lab", "-o", "yaml"), "hostKey: "+key, "port: 2222")

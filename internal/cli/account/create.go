@@ -50,7 +50,7 @@ func create(s *session.Session, kind *resource.Kind[*v1alpha1.Account]) *cobra.C
 			"  cloud account create --name cellar --provider SSH --host root@10.0.0.7 --bastion ops@gate.example.com --trust-on-first-use --secret lab-ssh-key\n" +
 			"  cloud account create --name prod --provider AWS --region eu-west-1 --aws-role arn:aws:iam::123456789012:role/plasmacloud\n" +
 			"  cloud account create --name shop --provider GCP --region europe-west1 --gcp-project shop-123456 --credentials-file key.json\n" +
-			"  cloud account create --name prod --provider AWS --region eu-west-1 --credentials-file keys --state-backend s3 --state-bucket acme-states --state-prefix plasmacloud",
+			"  cloud account create --name web --provider AWS --region eu-west-1 --credentials-file keys --state-backend s3 --state-bucket acme-states --state-prefix plasmacloud",
 		Args: command.AtMostOne("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := creation.Waiting.Check(cmd); err != nil {

@@ -47,12 +47,20 @@ const maxRounds = 6
 func (w *Workspace) Adopt(ctx context.Context, finder Finder) ([]string, error) {
 	var adopted []string
 	absent := map[string]bool{} // addresses and IDs that turned out not to be there
+	// What the state knows, and a killed removal has taken away, would be created by a plan too, and cannot be imported.
+	known, err := w.State(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for range maxRounds {
 		plan, err := w.Plan(ctx, PlanOptions{})
 		if err != nil {
 			return adopted, err
 		}
-		missing := slices.DeleteFunc(slices.Clone(plan.Changes), func(c Change) bool { return c.Effect != EffectCreate })
+		missing := slices.DeleteFunc(slices.Clone(plan.Changes), func(c Change) bool {
+			_, managed := known[c.Address]
+			return managed || c.Effect != EffectCreate
+		})
 		ids, err := finder.Find(ctx, w.stack.Name, missing)
 		if err != nil {
 			return adopted, fmt.Errorf("find what was left behind of stack %s: %w", w.stack.Name, err)

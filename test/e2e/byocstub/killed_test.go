@@ -64,6 +64,9 @@ func (k killing) while(applying, destroying []int) {
 		k.cloud.Killed(k.T, workspace, k.stack, terraform.PlanOptions{Destroy: true}, after)
 		k.cloud = k.cloud.Elsewhere(k.T)
 		workspace = k.open(k.cloud)
+		if _, err := workspace.Adopt(k.Context(), k.finder); err != nil { // a deployer looks for what is left behind before any operation
+			k.Fatal(err)
+		}
 	}
 	byoclab.Apply(k.T, workspace, k.policy, terraform.PlanOptions{Destroy: true})
 	if err := workspace.Close(); err != nil {

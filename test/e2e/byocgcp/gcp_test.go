@@ -9,8 +9,6 @@ package byocgcp
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -36,27 +34,24 @@ func TestByocGCP(t *testing.T) {
 	life := &byoclab.Life{Platform: s.Product, Stub: s.stub} // the steps that are the same in every cloud
 	lab.Step(t, "up", func(t *testing.T) { s.Cloud(t, "up", "--data-dir", s.Data.Path()) })
 	lab.Step(t, "the stub is reached as Google would be", s.serve)
-	lab.Step(t, "account", s.account)
+	lab.Step(t, "an account that lacks permissions", s.account)
 	lab.Step(t, "network", s.network)
 	lab.Step(t, "cluster", s.cluster)
 	lab.Step(t, "bucket", s.bucket)
 	lab.Step(t, "what is there stays as it is", life.Unchanged)
 	lab.Step(t, "scale", life.Scale)
-	lab.Step(t, "drift", func(t *testing.T) {
-		life.Drift(t, func() int {
-			return s.stub.Change("nodePools", func(pool map[string]any) {
-				pool["autoscaling"] = map[string]any{"enabled": true, "totalMinNodeCount": 1, "totalMaxNodeCount": 1, "locationPolicy": "BALANCED"}
-			})
-		})
-	})
+	lab.Step(t, "plan", s.plans)
+	lab.Step(t, "drift is told, and repaired", s.drift)
+	lab.Step(t, "a task is cancelled", s.cancelled)
 	lab.Step(t, "deployers are killed in a busy cloud", func(t *testing.T) {
 		life.Killed(t, "networks", map[string]int{"networks": 1, "subnetworks": 1, "routers": 1}, ledger.Fault{Request: "POST /compute", Status: 503, Times: 2}, ledger.Fault{Request: "GET /compute", Status: 429, Times: 2})
 	})
 	lab.Step(t, "credentials are revoked", func(t *testing.T) {
 		life.Revoked(t, "google_compute_network.this projects/stub-project/global/networks/second-")
 	})
+	lab.Step(t, "credentials are renewed", s.renewed)
 	lab.Step(t, "delete leaves nothing", func(t *testing.T) { life.Remove(t, "routers") })
-	lab.Step(t, "nobody tells the credentials", func(t *testing.T) { s.NobodyTells(t, token) })
+	lab.Step(t, "nobody tells the credentials", func(t *testing.T) { s.NobodyTells(t, token); s.NobodyTells(t, renewed) })
 	lab.Step(t, "down", func(t *testing.T) { s.Cloud(t, "down", "--data-dir", s.Data.Path(), "--purge", "--yes") })
 }
 
@@ -72,17 +67,6 @@ func (s *scenario) serve(t *testing.T) {
 	// here leads through a proxy that lets nobody out.
 	environment["HTTPS_PROXY"] = s.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
 	s.Settings(t, "gcp", environment)
-}
-
-func (s *scenario) account(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.Cloud(t, "account", "create", "--name", "prod", "--provider", "gcp", "--region", "europe-west1", "--gcp-project", "stub-project", "--credentials-file", file, "--wait")
-	if shown := s.Cloud(t, "account", "verify", "prod"); !strings.Contains(shown, "RUNNING") {
-		t.Errorf("verify says\n%s", shown)
-	}
 }
 
 func (s *scenario) network(t *testing.T) {

@@ -78,9 +78,9 @@ func TestOtherCredentials(t *testing.T) {
 		t.Errorf("%q, %v", token.Value, err)
 	}
 	for want, key := range map[string]string{
-		"no key file":      "secret",
-		"are federated":    `{"type": "external_account", "credential_source": {"file": "/etc/shadow"}}`,
-		"no key of a":      `{"type": "service_account", "private_key": 7}`,
+		"no key file":   "secret",
+		"are federated": `{"type": "external_account", "credential_source": {"file": "/etc/shadow"}}`,
+		"no key of a":   `{"type": "service_account", "private_key": 7}`,
 	} {
 		if _, err := gcp.Token(t.Context(), map[string]string{"GOOGLE_CREDENTIALS": key}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("want %s: %v", want, err)

@@ -195,7 +195,9 @@ func (b *build) join(ctx context.Context, distribution hostsetup.Distribution, m
 	if err != nil {
 		return err
 	}
-	return b.Unless(ctx, func(ctx context.Context) error { return distribution.JoinControlPlane(ctx, host, through, described, admitted) })
+	return b.Unless(ctx, func(ctx context.Context) error {
+		return distribution.JoinControlPlane(ctx, host, through, described, admitted)
+	})
 }
 
 // awaitNodes waits until all nodes are ready, those of the control plane too.

@@ -24,10 +24,10 @@ scenarios  = $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard test/$(1)/*/*_test
 SCENARIOS := $(filter-out lab,$(call scenarios,e2e))
 BENCHES   := $(call scenarios,bench)
 FIRST     := hosted
-# What takes half an hour by itself runs by name alone: stacks of all clouds, killed at many moments.
-BYNAME := byocstub
+# What takes very long runs by name alone: stacks of all clouds, killed at many moments, and deployers without a platform.
+BYNAME := byocdeployer byocstub
 # The longest begin first, so that none is waited for alone in the end.
-LONGEST := byocdeployer byocgcp selfhealing hostedfaults byocazure management kubeadmha scaleout byocaws
+LONGEST := byocgcp selfhealing hostedfaults byocazure management kubeadmha scaleout byocaws
 REST    := $(filter-out $(FIRST) $(BYNAME) $(LONGEST),$(SCENARIOS))
 
 ##@ Use

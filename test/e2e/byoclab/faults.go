@@ -47,10 +47,10 @@ func (l *Life) Killed(t *testing.T, first string, made map[string]int, faults ..
 		}
 		return nil
 	})
-	killDeployer(t, stack)
+	killed := killDeployer(t, stack)
 	lab.Eventually(t, 2*time.Minute, "another one goes on", func() error {
-		if at := deployersOf(t, stack); len(at) != 1 {
-			return fmt.Errorf("%d work on it", len(at))
+		if at := deployersOf(t, stack); len(at) != 1 || at[0] == killed { // which takes a moment to die
+			return fmt.Errorf("%v work on it", at)
 		}
 		return nil
 	})
@@ -83,13 +83,14 @@ func (l *Life) stackOf(t *testing.T, network string) string {
 }
 
 // killDeployer ends the deployer of a stack with -9, and with it all that runs in its container.
-func killDeployer(t *testing.T, stack string) {
+func killDeployer(t *testing.T, stack string) (pid int) {
 	t.Helper()
 	at := deployersOf(t, stack)
 	if len(at) != 1 {
 		t.Fatalf("%d programs work on %s", len(at), stack)
 	}
 	must(t, syscall.Kill(at[0], syscall.SIGKILL))
+	return at[0]
 }
 
 // deployersOf are the processes that work on a stack.

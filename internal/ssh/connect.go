@@ -22,10 +22,11 @@ func (p *Pool) dial(ctx context.Context, host Host, s *slot) (*connection, error
 	if host.Key.signer == nil {
 		return nil, &Error{Host: host.String(), Kind: ErrAuthentication, Remedy: "there is no private key to log in with: name its Secret in the account"}
 	}
-	raw, release, err := p.reach(ctx, host)
+	way, release, err := p.reach(ctx, host)
 	if err != nil {
 		return nil, err
 	}
+	raw := &witness{Conn: way}
 	client, err := p.shake(ctx, host, s, raw)
 	if err != nil {
 		_ = raw.Close()

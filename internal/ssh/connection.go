@@ -27,10 +27,24 @@ const (
 	roomPatience = 30 * time.Second
 )
 
+// witness knows that nothing more is to be read from a connection before anybody else does.
+type witness struct {
+	net.Conn
+	broken atomic.Bool
+}
+
+func (w *witness) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	if err != nil {
+		w.broken.Store(true)
+	}
+	return n, err
+}
+
 // connection is a connection to a host that is logged in.
 type connection struct {
 	client  *ssh.Client
-	raw     net.Conn
+	raw     *witness
 	host    Host
 	letGo   func() // of the way to the host
 	ended   chan struct{}
@@ -44,7 +58,7 @@ type connection struct {
 	used  time.Time
 }
 
-func newConnection(client *ssh.Client, raw net.Conn, host Host, letGo func()) *connection {
+func newConnection(client *ssh.Client, raw *witness, host Host, letGo func()) *connection {
 	c := &connection{
 		client: client, raw: raw, host: host, letGo: letGo, used: time.Now(),
 		ended: make(chan struct{}), over: make(chan struct{}), tickets: make(chan struct{}, maxSessions), sudo: make(chan bool, 1),
@@ -266,6 +280,9 @@ const hangUpGrace = 8 * time.Second
 
 // judge says what the end of a session means.
 func (c *connection) judge(err error) error {
+	if err == nil && c.raw.broken.Load() {
+		return c.why(io.ErrUnexpectedEOF) // its exit status has come, but what it printed may have been behind that
+	}
 	missing := (*ssh.ExitMissingError)(nil)
 	if errors.As(err, &missing) {
 		return c.why(io.ErrUnexpectedEOF) // a server says goodbye; a dead connection does not

@@ -125,8 +125,9 @@ func mistakes(t *testing.T, admin *person) {
 		"nowhere":      {"k8s", "create", "--name", "lost", "--type", "fake", "--vpc", "nowhere"},
 		"overlap":      {"vpc", "create", "--name", "twin", "--cidr", "10.9.1.0/24"},
 		"dev-cluster":  {"k8s", "create", "--name", "dev-cluster", "--type", "fake", "--vpc", "main"},
-		"of type EKS":  {"k8s", "create", "--name", "real", "--vpc", "main", "--type", "eks"},
 		"Did you mean": {"k8s", "crate"},
+		// A release with the part for clouds could make it, in an account of the cloud.
+		"of type EKS|an account of provider AWS": {"k8s", "create", "--name", "real", "--vpc", "main", "--type", "eks", "--version", "v1.35"},
 	} {
 		admin.refused(t, wanted, append(args, "--project", "shop")...)
 	}

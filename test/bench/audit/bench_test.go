@@ -54,9 +54,9 @@ func TestAudit(t *testing.T) {
 
 	flags[1] = "--audit-interval=" + interval.String()
 	p.StartCloudd(t, flags...)
-	awaitAudited(t, p, n)
-	time.Sleep(interval / 4) // the last of them are audited a second time by then
-	unwell := notWell(t, p)  // cloudd has only begun to connect to the clusters when it audits the first
+	awaitAudited(t, p, 2*n)
+	time.Sleep(interval / 4)
+	unwell := notWell(t, p) // each cluster's first audit after cloudd began is not among those that are measured
 	with := observe(t, p, tenants)
 	say("with audits: %.1f%% of a processor, %.1f and %.1f requests a second", with.percent(), with.management/with.during.Seconds(), with.tenants/with.during.Seconds())
 	allWell(t, p, n, unwell)

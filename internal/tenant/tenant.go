@@ -28,6 +28,9 @@ const KubeconfigSecret = "kubeconfig"
 // ErrNotConnected says that a cluster's API does not answer now, wrapped with why. Subscribers are told when it does.
 var ErrNotConnected = errors.New("the cluster's API does not answer")
 
+// ErrNotTried is wrapped too where nobody has asked the API yet: whether it would answer is not known.
+var ErrNotTried = errors.New("it has not been tried yet")
+
 // Change tells that a node of a cluster has changed, appeared or gone; or, where Node is empty, that the cluster's API
 // answers now, or does no longer.
 type Change struct {
@@ -78,7 +81,7 @@ func (c *Connections) Get(cluster *v1alpha1.Cluster) (*Connection, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	made := &link{
 		connections: c, key: key, uid: cluster.UID, namespace: v1alpha1.InfrastructureNamespace(cluster), stop: stop,
-		log: c.config.Log.With("cluster", key.String()), problem: errors.New("it has not been tried yet"),
+		log: c.config.Log.With("cluster", key.String()), problem: ErrNotTried,
 	}
 	c.links[key] = made
 	c.work.Go(func() { made.run(ctx) })

@@ -9,6 +9,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -26,6 +27,7 @@ import (
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
 	"plasmacloud.io/plasmacloud/internal/controller/cluster"
+	"plasmacloud.io/plasmacloud/internal/controller/machine"
 	"plasmacloud.io/plasmacloud/internal/controller/status"
 	"plasmacloud.io/plasmacloud/internal/provisioner"
 	"plasmacloud.io/plasmacloud/internal/tenant"
@@ -91,6 +93,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.calm(request.NamespacedName)
 		return ctrl.Result{RequeueAfter: r.interval()}, nil // whatever is wrong may be what the task is about
 	}
+	if r.connecting(c) {
+		return ctrl.Result{RequeueAfter: calmDown}, nil
+	}
 	m := r.recall(c)
 	findings, err := r.look(ctx, c, auditor, m)
 	if err != nil {
@@ -117,6 +122,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 	}
 	return ctrl.Result{RequeueAfter: again}, nil
+}
+
+// connecting tells whether the daemon has only begun to connect to a cluster, as it does after its start: an API that nobody
+// has asked yet is not one that does not answer.
+func (r *Reconciler) connecting(c *v1alpha1.Cluster) bool {
+	if !machine.Backs(c.Spec.Type) {
+		return false
+	}
+	_, err := r.Tenants.Get(c)
+	return errors.Is(err, tenant.ErrNotTried)
 }
 
 // interval is how soon a cluster is looked at again when nothing happens, so that clusters spread over the time.

@@ -95,13 +95,15 @@ func TestRemoteDeployer(t *testing.T) {
 	}
 }
 
-// A deployer is killed with -9 while it makes a network. Another one gets the task when the lease has run out, takes over
-// what is there, and nothing is made twice.
-func TestARemoteDeployerIsKilled(t *testing.T) {
-	l := newLab(t)
+// relieved makes a network by a remote deployer that is killed with -9 at its work. Another one gets the task when the lease has
+// run out, takes over what is there, and nothing is made twice. It returns both of them, and what was put out.
+func (l *lab) relieved(t *testing.T) (first, second *program, made map[string]string) {
+	t.Helper()
 	l.remotely()
-	first, second := l.start(t, "first", token), l.prepare(t, "second", token)
+	first, second = l.start(t, "first", token), l.prepare(t, "second", token)
+	begun := make(chan struct{})
 	go func() {
+		defer close(begun)
 		for l.stub.Created()["networks"] == 0 && t.Context().Err() == nil {
 			time.Sleep(50 * time.Millisecond)
 		}
@@ -112,15 +114,22 @@ func TestARemoteDeployerIsKilled(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	l.run(v1alpha1.OperationCreate, network())
-	for kind, made := range l.stub.Created() {
-		if made != 1 {
-			t.Errorf("%d %s were made", made, kind)
+	made = l.run(v1alpha1.OperationCreate, network())
+	<-begun
+	for kind, count := range l.stub.Created() {
+		if count != 1 {
+			t.Errorf("%d %s were made", count, kind)
 		}
 	}
 	if log := l.log.String(); !strings.Contains(log, "deployer=first") || !strings.Contains(log, "attempt=2 deployer=second") {
 		t.Error("it was not done by one after the other")
 	}
+	return first, second, made
+}
+
+func TestARemoteDeployerIsKilled(t *testing.T) {
+	l := newLab(t)
+	l.relieved(t)
 	l.run(v1alpha1.OperationDelete, network())
 	if left := l.stub.Inventory(); len(left) > 0 {
 		t.Errorf("this is left: %v", left)

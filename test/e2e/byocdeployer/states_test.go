@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"plasmacloud.io/plasmacloud/api/v1alpha1"
-	"plasmacloud.io/plasmacloud/internal/deployer/pods"
 	"plasmacloud.io/plasmacloud/internal/provisioner"
 	"plasmacloud.io/plasmacloud/internal/terraform"
 	"plasmacloud.io/plasmacloud/test/e2e/byoclab"
@@ -92,35 +91,11 @@ func (d *database) query(t *testing.T, query string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// killedAndTakenOver makes a network by a remote deployer that is killed with -9 at its work, and another one that goes on
-// with it. It returns the stack, and what ends the other one and has all that was logged.
+// killedAndTakenOver makes a network by one deployer that is killed, and another, and a cluster in it. It returns the network's
+// stack, and what ends the other one and has all that was logged.
 func (l *lab) killedAndTakenOver(t *testing.T) (stack string, end func() string) {
 	t.Helper()
-	l.remotely()
-	first, second := l.start(t, "first", token), l.prepare(t, "second", token)
-	begun := make(chan struct{})
-	go func() {
-		defer close(begun)
-		for l.stub.Created()["networks"] == 0 && t.Context().Err() == nil {
-			time.Sleep(50 * time.Millisecond)
-		}
-		_ = first.Process.Kill() // the test's end may be faster
-		<-first.ended
-		l.later.Add(int64(pods.LeaseDuration))
-		if err := second.begin(); err != nil {
-			t.Error(err)
-		}
-	}()
-	made := l.run(v1alpha1.OperationCreate, network())
-	<-begun
-	for kind, count := range l.stub.Created() {
-		if count != 1 {
-			t.Errorf("%d %s were made", count, kind)
-		}
-	}
-	if log := l.log.String(); !strings.Contains(log, "deployer=first") || !strings.Contains(log, "attempt=2 deployer=second") {
-		t.Error("it was not done by one after the other")
-	}
+	first, second, made := l.relieved(t)
 	// A cluster is made of what its network has put out, which the platform knows by its copy.
 	if made := l.run(v1alpha1.OperationCreate, l.cluster); !strings.HasPrefix(made[provisioner.OutputEndpoint], "https://gke-") {
 		t.Errorf("the cluster: %v", made)
